@@ -58,7 +58,8 @@ let package = Package(
         "Pages/Templates/datasets.mustache",
         "Pages/Templates/devices.mustache", "Pages/Templates/jobs.mustache", "Pages/Templates/live.mustache",
         "Pages/Templates/message.mustache",
-        "Pages/Templates/page.mustache", "Pages/capture.js", "Pages/icon.svg", "Pages/page.css", "SlowMotion/live.js",
+        "Pages/Templates/page.mustache", "Pages/Templates/server.mustache",
+        "Pages/capture.js", "Pages/icon.svg", "Pages/page.css", "SlowMotion/live.js",
       ].map { .embedInCode($0) },
       swiftSettings: settings),
     .executableTarget(

@@ -106,6 +106,9 @@ def test_only_the_digest_of_a_key_is_kept(guarded):
         assert guarded.get("/api/v1/devices", headers=bearer(secret)).status_code == 200
     assert not any(secret in keys(guarded.data, "list").stdout for secret in secrets)
     assert [entry[1:] for entry in listed(guarded.data)] == [("lab", f"key {n}", "in use") for n in range(5)]
+    for power in "work", "monitor":
+        secrets.append(add(guarded.data, "--power", power))
+        assert listed(guarded.data)[-1][1:] == ("all projects", "key", f"in use, {power} only")
     with sqlite3.connect(guarded.data / "server.sqlite", timeout=300) as database:
         digests = {row[0] for row in database.execute("SELECT digest FROM apiKey")}
     assert digests == {hashlib.sha256(secret.encode()).digest() for secret in secrets}
@@ -132,7 +135,7 @@ def test_keys_are_needed_where_others_can_connect(tmp_path):
 
 @pytest.mark.parametrize("option, values, words", [
     ("project", ["../x", "a/b", "-a", "a b", "ä", "x" * 64, "a\n"], "letters, digits"), ("name", ["a\nb", "\x1b[2J", "x" * 101], "on one line"),
-    ("power", ["write"], "expected upload, read, work or all"), ("days", ["0"], "expected 1 to 36500"),
+    ("power", ["write"], "expected upload, read, work, monitor or all"), ("days", ["0"], "expected 1 to 36500"),
 ])
 def test_options_of_a_key_that_make_no_sense(tmp_path, option, values, words):
     for wrong in values:

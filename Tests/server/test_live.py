@@ -130,8 +130,12 @@ def test_the_apps_addresses_of_viewers_lead_to_the_live_view(server, path):
 @pytest.mark.parametrize("since", [0, SECONDS_TO_2001])
 def test_the_image_its_age_and_its_rate_are_those_of_the_camera(server, view, since):
     page = view.open(f"{server.url}/live")
+    page.locator("#phone", has_text=f"ws://127.0.0.1:{server.port}/camera").wait_for()
+    assert page.locator("#nothing").inner_text() == "Waiting for a phone."
+    boxes = [page.locator(name).bounding_box() for name in (".stage", ".figures", "#start")]
     with Camera(server, rate=12, age=0.4, since=since) as camera:
         becomes(page, lambda: is_red(page))
+        assert boxes == [page.locator(name).bounding_box() for name in (".stage", ".figures", "#start")], "something has jumped"
         shows(page, "Cameras", "waiting")
         assert figure(page, "Size") == "320 x 240"
         assert page.locator("#nothing").is_hidden() and page.locator("#connection").inner_text() == "Connected to the server."

@@ -7,11 +7,12 @@ import requests
 from pages import insert
 from phone import rows
 from prometheus_client.parser import text_string_to_metric_families
+from test_keys import add, bearer
 
 
-def families(server):
+def families(server, **options):
     """What the parser that Prometheus publishes finds on the page."""
-    answer = server.get("/metrics")
+    answer = server.get("/metrics", **options)
     assert answer.status_code == 200 and answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert answer.text.endswith("\n")
     found = list(text_string_to_metric_families(answer.text))
@@ -26,10 +27,10 @@ def families(server):
     return found
 
 
-def metrics(server):
+def metrics(server, **options):
     """Values by name and labels."""
     found = {}
-    for family in families(server):
+    for family in families(server, **options):
         for sample in family.samples:
             key = sample.name, tuple(sorted(sample.labels.items()))
             assert key not in found and math.isfinite(sample.value), sample
@@ -71,6 +72,8 @@ def test_requests_by_status(server):
     took = [value for (name, labels), value in metrics(server).items()
             if name == "http_server_request_duration_seconds_count" and dict(labels)["http_route"] == "/health"]
     assert took and took[0] >= 5
+    buckets = {frozenset(dict(labels)) for name, labels in metrics(server) if name == "http_server_request_duration_seconds_bucket"}
+    assert buckets == {frozenset({"http_route", "http_request_method", "http_response_status_code", "le"})}
 
 
 def test_captures_conversions_and_free_bytes(server):
@@ -90,6 +93,33 @@ def test_captures_conversions_and_free_bytes(server):
     rows(server, "DELETE FROM capture WHERE status = 'rejected'")
     rows(server, "UPDATE conversion SET state = 'done'")
     assert values("takeset_captures")["rejected"] == 0 and values("takeset_conversions") == {"waiting": 0, "running": 0, "done": 1}
+
+
+def test_a_key_sees_the_figures_of_its_project_and_a_monitors_those_of_the_server(start):
+    server = start("--require-key", "--project-quota", 10**12)
+    for project, status, number in ("kitchen", "complete", 2), ("lab", "complete", 1), ("lab", "processing", 1):
+        for _ in range(number):
+            capture = insert(server, project=project, status=status, bytes=1000)
+    rows(server, "INSERT INTO conversion (capture, state, attempts, notBefore) VALUES (?, 'waiting', 0, 0)", capture)
+    rows(server, "INSERT INTO upload (id, length, offset, metadata, project, createdAt, expiresAt) VALUES ('u', 500, 0, '', 'kitchen', 0, 1)")
+    server.until(lambda: any(name == "hb_requests_total" for name, _ in metrics(server, headers=bearer(add(server.data, "--power", "monitor")))))
+    seen = {}
+    for name, options in {"kitchen": ["--project", "kitchen"], "reader": ["--project", "kitchen", "--power", "read"], "all": ["--power", "monitor"]}.items():
+        seen[name] = metrics(server, headers=bearer(add(server.data, "--name", name, *options)))
+    assert seen["kitchen"] == seen["reader"]
+    assert {name for name, _ in seen["kitchen"]} == {
+        "takeset_captures", "takeset_capture_bytes", "takeset_conversions", "takeset_project_bytes", "takeset_project_quota_bytes"}
+    figures = {
+        ("takeset_captures", "status", "complete"): (2, 3), ("takeset_captures", "status", "processing"): (0, 1),
+        ("takeset_conversions", "state", "waiting"): (0, 1), ("takeset_project_bytes", "project", "kitchen"): (2500, 2500),
+        ("takeset_project_bytes", "project", "lab"): (None, 2000)}
+    for (name, label, value), expected in figures.items():
+        assert tuple(seen[who].get((name, ((label, value),))) for who in ("kitchen", "all")) == expected, name
+    assert seen["all"]["takeset_project_quota_bytes", ()] == 10**12 and {"takeset_free_bytes", "hb_requests_total"} <= {name for name, _ in seen["all"]}
+    monitor = bearer(add(server.data, "--power", "monitor"))
+    for path in "/", "/jobs", "/api/v1/captures", f"/api/v1/captures/{capture}", "/datasets", "/live":
+        assert server.get(path, headers=monitor).status_code == 403, path
+    assert server.get("/metrics", headers=bearer(add(server.data, "--power", "upload"))).status_code == 403
 
 
 def test_strange_paths_make_no_new_series(server):

@@ -162,7 +162,7 @@ def test_answers_have_the_schemas_of_the_document(document, start):
     ask("GET", "/api/v1/devices", 200, query="?limit=1")
     ask("GET", "/api/v1/devices/challenge", 200)
     ask("POST", "/api/v1/devices/register", 400, data=b"{}")
-    for path in "/", "/devices", "/live", "/datasets", "/health", "/metrics", "/favicon.ico":
+    for path in "/", "/devices", "/live", "/datasets", "/server", "/health", "/metrics", "/favicon.ico":
         ask("GET", path, 200)
     assert len(ask.seen) > 50
 

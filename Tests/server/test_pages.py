@@ -56,11 +56,16 @@ def test_a_complete_capture_says_what_is_proven_and_what_is_not(captures, view):
     page = view.open(f"{captures.url}/verify/{captures.ids['complete']}")
     assert badges(page) == ["complete", "Verified: 1.0 s of 1.0 s recorded"]
     levels = items(page, "What is proven")
-    assert [text.split("\n")[0] for text in levels] == ["\u2713 bytes-sealed-at-ingest", "\u2713 chain-structure-ok", "\u2713 assertion-ok"]
+    assert [text.split("\n")[0] for text in levels] == ["\u2713 Sealed at arrival", "\u2713 Hash chain complete", "\u2713 Signed by a registered phone"]
+    assert [level.get_attribute("title") for level in page.locator(".levels strong").all()] == ["bytes-sealed-at-ingest", "chain-structure-ok", "assertion-ok"]
     unverified = items(page, "What nobody can check from these files")
     assert len(unverified) == 3 and unverified[0].startswith("that the movie shows what was hashed")
     shown = facts(page)
     assert shown["hash chain"] == "sound, 30 hashes" and shown["chain's signature"] == "verified, over the whole chain"
+    # What it is comes before where it is from, and how many depth maps there are before what they say.
+    names = [*shown]
+    for order in (["type", "duration", "rows", "received", "request", "hash chain"], ["depth maps", "width of a depth map", "likely a real scene", "depth consistency"]):
+        assert [name for name in names if name in order] == order
     assert shown["signed hashes"] == "30 of 30" and shown["rows"] == "30" and shown["likely a real scene"] == "yes"
     assert re.fullmatch(r"0\.9\d+", shown["depth consistency"]) and shown["suspicious depth maps"] == "none"
     assert page.locator("h2:text-is('Findings')").count() == 0
@@ -75,9 +80,12 @@ def test_a_partial_capture_says_how_much_is_verified(captures, view):
     page = view.open(f"{captures.url}/verify/{captures.ids['partial']}")
     assert badges(page) == ["complete", "Verified: 5.0 s of 6.0 s recorded"]
     assert "info" in page.locator(".badge").nth(1).get_attribute("class")
-    assert items(page, "What is proven")[2] == "\u2713 assertion-ok\nA registered phone's key signed the chain up to a checkpoint."
+    assert items(page, "What is proven")[2] == "\u2713 Signed by a registered phone\nA registered phone's key signed the chain up to a checkpoint."
     assert items(page, "What nobody can check from these files")[-1] == "what was recorded after the checkpoint that the device signed"
     assert facts(page)["signed hashes"] == "150 of 180"
+    # The finding that says the same has the badge's tone.
+    finding = page.locator("h2:text-is('Findings') + ul > li", has_text="partially-verified")
+    assert finding.locator("span").inner_text() == "info" and finding.locator("span").get_attribute("class") == "info"
 
 
 def test_a_rejected_capture_says_why(captures, view):
@@ -87,8 +95,9 @@ def test_a_rejected_capture_says_why(captures, view):
     assert badges(page)[1] == "Not verified: hash chain broken"
     assert items(page, "Findings")[0].startswith("error chain-broken: the hash chain is broken: frame_hashes[0]")
     levels = items(page, "What is proven")
-    assert levels[1].startswith("\u2717 chain-structure-ok\nNot proven: ") and levels[2].startswith("\u2717 assertion-ok\nNot proven: ")
+    assert levels[1].startswith("\u2717 Hash chain complete\nNot proven: ") and levels[2].startswith("\u2717 Signed by a registered phone\nNot proven: ")
     assert items(page, "What nobody can check from these files")[-1] == "that the chain is whole"
+    assert facts(page)["hash chain"].startswith("broken") and "0 hashes" not in facts(page)["hash chain"]
     assert page.locator("dt:text-is('dataset')").count() == 0
     assert page.locator("table a").all_inner_texts() == ["depth.gz", "hash_chain.json", "metadata.json", "video.mp4"]
 
@@ -116,7 +125,7 @@ def test_what_does_not_exist_is_a_page(captures):
         assert "<nav" in answer.text and "X-Request-Id" in answer.headers
 
 
-PAGES = ["/", "/verify/complete", "/verify/partial", "/verify/rejected", "/verify/processing", "/verify/hostile", "/datasets", "/devices", "/jobs", "/verify/none"]
+PAGES = ["/", "/verify/complete", "/verify/partial", "/verify/rejected", "/verify/processing", "/verify/hostile", "/datasets", "/devices", "/jobs", "/server", "/verify/none"]
 
 
 @pytest.mark.parametrize("width", [1300, 390])
@@ -155,7 +164,7 @@ def test_pages_work_without_scripts(captures, view):
     assert page.locator("select[name=status]").input_value() == "rejected"
     follow(page, "tbody a")
     assert page.url == f"{captures.url}/verify/{captures.ids['rejected']}"
-    for name, heading in (("Datasets", "Datasets"), ("Devices and keys", "Devices"), ("Live", "Live view"), ("Captures", "Captures")):
+    for name, heading in (("Datasets", "Datasets"), ("Devices and keys", "Devices"), ("Live", "Live view"), ("Server", "Server"), ("Captures", "Captures")):
         follow(page, f"nav a:text-is('{name}')")
         assert page.locator("h1").first.inner_text() == heading
         assert page.locator("nav a[aria-current]").inner_text() == name
@@ -227,7 +236,16 @@ def test_a_signature_is_green_only_where_it_is_about_a_whole_chain(common, chain
     evidence = {"levels": ["bytes-sealed-at-ingest", "assertion-ok"], "chain": {"state": chain}, "assertion": {"state": "verified", "covers": covers}}
     capture = insert(common, status="rejected", evidence=json.dumps(evidence))
     text = common.get(f"/verify/{capture}").text
-    assert f'<strong class="{mark}">{chr(0x2713 if mark == "good" else 0x2717)} assertion-ok</strong>' in text
+    assert f'<strong class="{mark}" title="assertion-ok">{chr(0x2713 if mark == "good" else 0x2717)} Signed by a registered phone</strong>' in text
+
+
+@pytest.mark.parametrize("assertion, words", [
+    ({"state": "verified", "covers": "checkpoint"}, "verified, up to a checkpoint"), ({"state": "absent", "covers": "none"}, "there is none"),
+    ({"state": "no-key", "covers": "none", "reason": "no keys were given, so the signature is not checked"}, "no keys were given, so the signature is not checked"),
+    ({"state": "invalid", "covers": "none", "reason": "it is of another chain"}, "invalid, it is of another chain")])
+def test_only_what_a_verified_signature_covers_is_said(common, assertion, words):
+    capture = insert(common, evidence=json.dumps({"chain": {"state": "sound"}, "assertion": assertion}))
+    assert f"<dt>chain&#39;s signature</dt><dd>{words}</dd>" in common.get(f"/verify/{capture}").text.replace("chain's", "chain&#39;s")
 
 
 def test_a_browser_gets_a_page_whatever_it_asks_for(start):

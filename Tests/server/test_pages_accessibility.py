@@ -36,7 +36,7 @@ def site(tmp_path_factory):
         Phone(server)
         add(server.data, "--name", "reader")
         upload(server)
-        addresses += [server.url + path for path in ("/", "/jobs", "/datasets", "/devices", "/live", "/verify/none", "/?cursor=x", "/datasets/none/report")]
+        addresses += [server.url + path for path in ("/", "/jobs", "/datasets", "/devices", "/server", "/live", "/verify/none", "/?cursor=x", "/datasets/none/report")]
         yield addresses
     finally:
         server.kill()
@@ -82,7 +82,7 @@ def test_every_control_of_the_live_view_is_reached_by_keyboard(site, view):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.textContent"))
         assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
-    assert reached[5:9] == ["Start recording on the phone", "Stop recording on the phone", "Keep the live stream", "Play"]
+    assert reached[6:10] == ["Start recording on the phone", "Stop recording on the phone", "Keep the live stream", "Play"]
     page.focus("#keep")
     page.keyboard.press("Space")
     page.locator("#keep[aria-pressed=true]").wait_for()

@@ -55,7 +55,7 @@ def hostile(tmp_path_factory):
 
 
 def addresses(hostile):
-    yield from ("/", "/devices", "/datasets", "/live")
+    yield from ("/", "/devices", "/datasets", "/live", "/server")
     yield from (f"/verify/{capture}" for capture in hostile.ids.values())
 
 

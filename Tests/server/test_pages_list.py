@@ -50,7 +50,7 @@ def test_filters(filled, query, expected):
     """The page and the API show the same."""
     server, _ = filled
     text = server.get(f"/?{query}").text
-    assert re.findall(r'href="/verify/[^"]*"><bdi>([^<]*)', text) == names(*expected)
+    assert re.findall(r'href="/verify/[^"]*" title="[^"]*"><bdi>([^<]*)', text) == names(*expected)
     assert [c["name"] for c in server.get(f"/api/v1/captures?{query}").json()["data"]] == names(*expected)
     if not [*expected]:
         assert "No capture is like that" in text and "Show all" in text
@@ -115,6 +115,25 @@ def test_a_row_says_what_a_capture_is(filled, view):
     assert cells["Status"] == "complete" and cells["Received"] == "2026-01-04 00:00:00 UTC" and cells["Size"] == "3.0 kB"
     follow(page, "tbody a[href^='/?device=']")
     assert listed(page) == names(7, 3)
+
+
+def test_made_up_names_are_said_in_words(server):
+    """What a person named keeps its name; where there is no image, there is a place of its size."""
+    rows(server, "INSERT INTO device VALUES ('d', 'k', 'simulated', 'script', 1, 'unverified', NULL, 'default', 0)")
+    at = START - DAY + 1000 * (18 * 3600 + 20 * 60 + 59)
+    for name, values in {
+        "video_1795803633388": {"device": "d", "seconds": 4.0}, "video_1795803633388_0d1e2f3a.mov": {"type": "movie"}, "pour_1795803633388": {}, "video_1": {},
+    }.items():
+        insert(server, name=name, receivedAt=at, **{"status": "rejected", **values})
+        at += 1000
+    capture = insert(server, name="stream_1795803633", type="stream", receivedAt=at, seconds=75.0, status="processing")
+    text = server.get("/").text
+    assert re.findall(r'href="/verify/[^"]*" title="[^"]*"><bdi>([^<]*)', text) == [
+        "31 Dec 2025 18:21, 75.0 s, stream", "video_1", "pour_1795803633388", "31 Dec 2025 18:21, movie", "31 Dec 2025 18:20, 4.0 s, simulated"]
+    assert f'href="/verify/{capture}" title="{capture}"' in text
+    assert re.findall(r'class="nothing">([^<]*)', text) == ["waiting"] + ["no image"] * 4
+    page = server.get(f"/verify/{capture}").text
+    assert "<h1>31 Dec 2025 18:21, 75.0 s, stream</h1>" in page and "<dt>name</dt><dd>stream_1795803633</dd>" in page
 
 
 def test_verifications_of_captures_from_before_are_listed(start):

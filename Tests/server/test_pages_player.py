@@ -1,6 +1,7 @@
 """The player of a capture's page in headless Chromium: the movie, depth over it, the trajectory beside it, and what there is without each."""
 
 import json
+import re
 import time
 
 import pytest
@@ -48,18 +49,28 @@ def seek(page, seconds):
     until(page, "(m => m.hidden || !m.seeking)(document.getElementById('player-movie'))")
 
 
+def paint_depth(page, percent):
+    page.evaluate("percent => { const s = document.getElementById('player-depth'); s.value = percent; s.oninput(); }", percent)
+
+
 def test_the_movie_plays_and_depth_is_drawn_over_it(player):
     page = player("complete")
     movie = page.locator("#player-movie")
+    assert movie.get_attribute("preload") == "metadata", "nobody has pressed Play"
     assert movie.is_visible() and page.locator(".stills").is_hidden() and page.locator("#player-time").inner_text() == "0.0 of 1.0 s"
+    # It is seen through the depth maps, whose colors are explained, and what is proven stands beside it.
+    assert page.locator("#player-depth").input_value() == "25" and page.locator(".legend").inner_text().split() == ["0.5", "m", "5", "m"]
+    screen, about = page.locator(".screen").bounding_box(), page.locator(".about").bounding_box()
+    assert about["x"] >= screen["x"] + screen["width"] and about["y"] < screen["y"] + screen["height"]
     share, first = page.evaluate(DRAWN)
     assert share == 1
     seek(page, 0.5)
     share, second = page.evaluate(DRAWN)
     assert share == 1 and second != first, "another depth map"
-    page.uncheck("#player-depth")
+    paint_depth(page, 0)
     assert page.evaluate(DRAWN)[0] == 0, "the movie alone"
-    page.check("#player-depth")
+    paint_depth(page, 60)
+    assert page.evaluate(DRAWN)[0] == 1 and page.locator("#player-depth").get_attribute("aria-valuetext") == "60 %"
     # To its end, and again from the start.
     def speed(rate):
         page.evaluate("rate => { document.getElementById('player-movie').playbackRate = rate; }", rate)
@@ -103,7 +114,7 @@ def test_depth_is_of_the_time_that_is_shown(player, captures):
           const other = document.createElement('canvas'), canvas = document.getElementById('player-canvas');
           [other.width, other.height] = [canvas.width, canvas.height];
           const pen = other.getContext('2d');
-          pen.globalAlpha = 0.6;
+          pen.globalAlpha = 0.25;
           pen.drawImage(image, index % about.columns * about.width, Math.floor(index / about.columns) * about.height, about.width, about.height,
             0, 0, other.width, other.height);
           const [a, b] = [other, canvas].map(PIXELS);
@@ -116,7 +127,7 @@ def test_a_movie_that_cannot_be_played_is_shown_as_images(player, view):
     page = player("complete", lambda page: page.route("**/files/video.mp4", lambda route: route.fulfill(body=b"no movie", content_type="video/mp4")))
     view.said.clear()  # the browser notes what it could not play
     assert page.locator("#player-movie").is_hidden() and page.locator("#player-unplayable").is_visible()
-    page.uncheck("#player-depth")
+    paint_depth(page, 0)
     share, first = page.evaluate(DRAWN)
     seek(page, 0.9)
     assert share == 1 and page.evaluate(DRAWN)[1] != first
@@ -126,6 +137,9 @@ def test_a_session_is_played_from_its_images_with_the_place_on_its_path(player):
     page = player("session")
     assert page.locator("#player-movie").is_hidden() and page.locator("#player-unplayable").is_hidden()
     assert page.locator("#player-depth-choice").is_hidden() and page.locator(".path svg").is_visible()
+    words = page.locator(".path text").all_text_contents()
+    assert {"start", "end", "x right, z down"} <= {*words} and [word for word in words if re.fullmatch(r"[0-9.]+ m", word)], words
+    assert page.locator(".path .axis").get_attribute("d")
     place = "(d => [Number(d.getAttribute('cx')), Number(d.getAttribute('cy'))])(document.querySelector('.path .now'))"
     start, first = page.evaluate(place), page.evaluate(DRAWN)
     # The end of the path is far from its start, and where the drawing says.

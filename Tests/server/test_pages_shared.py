@@ -50,6 +50,9 @@ def test_the_link_leads_to_nothing_else(shared):
     assert answer.headers["Referrer-Policy"] == "no-referrer" and answer.headers["X-Robots-Tag"] == "noindex"
     assert "<nav" not in text and "<form" not in text and "Files as received" not in text and "/datasets/" not in text and "/captures/" not in text
     assert "<dt>project" not in text and "<dt>device" not in text and "signing device" not in text
+    rows(server, "UPDATE capture SET name = 'video_1795803633388' WHERE id = ?", capture)
+    text += requests.get(url, timeout=300).text
+    assert re.search("<h1>[0-9]+ [A-Z][a-z]+ [0-9 ]*[0-9]{2}:[0-9]{2}, 1.0 s, video</h1>", text)
     (device,) = rows(server, "SELECT device FROM capture WHERE id = ?", capture)[0]
     assert device not in text and device in server.get(f"/verify/{capture}", headers=bearer(key)).text
     for name in "thumbnail.jpg", "overlay.jpg", "preview/preview.json", "preview/000000-images.jpg":

@@ -97,6 +97,23 @@ def test_a_worker_converts_as_the_server_does(start, workers, tmp_path):
     server.until(lambda: not list((server.data / "conversions/.work").iterdir()))
 
 
+def test_a_place_of_a_worker_stays_while_another_one_is_busy(start, workers, tmp_path):
+    """With --until-idle: a capture may come back, or another one arrive."""
+    gate, command = tmp_path / "gate", tmp_path / "takeset"
+    command.write_text(f'#!/bin/sh\nwhile [ "$1" = run ] && ! [ -e {gate} ]; do sleep 0.1; done\nexec {TAKESET} "$@"\n')
+    command.chmod(0o755)
+    server = start(*PATIENT)
+    first = queue(server.data, "video", bundle(tmp_path / "a"))
+    worker = workers(server, "--jobs", 2, "--until-idle", takeset=command)
+    idle = 'hb_requests_total{http_request_method="POST",http_response_status_code="204",http_route="/api/v1/work"}'
+    server.until(lambda: idle in server.get("/metrics").text and row(server.data, first)["state"] == "running")
+    second = queue(server.data, "video", bundle(tmp_path / "b", "--seed", 2))
+    server.until(lambda: row(server.data, second)["state"] == "running")
+    assert row(server.data, first)["state"] == "running" and worker.poll() is None
+    gate.touch()
+    assert ended(worker)[0] == 0 and [found["status"] for found in finished(server, first, second)] == ["complete"] * 2
+
+
 def test_workers_that_are_killed_lose_nothing(start, workers, tmp_path):
     """So is the server. Every capture is in the dataset once in the end."""
     server = start(*QUICK, "--conversion-attempts", 1)

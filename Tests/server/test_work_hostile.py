@@ -1,6 +1,7 @@
 """A worker that lies: what it sends back names no folder, writes no page and no line of the log."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -61,14 +62,28 @@ def test_a_database_with_such_a_digest_leads_nowhere(start, tmp_path):
 def test_a_trajectory_is_drawn_from_numbers(server, tmp_path):
     capture = queue(server.data, "video", bundle(tmp_path / "b"))
     form = '<form method="post" action="/captures/x/delete"><button>Play</button></form>'
+    svg = f"""{form}<path class="axis" d="M6 1\"/><script>"/><path class="axis" d="M6 189v3h55v-3"/><script>x</script>{form}
+        <text x="6" y="204" text-anchor="start">0.5 &lt;b&gt; m</text><text x="999" y="2" text-anchor="end">far</text>"""
     drawing = {
-        "svg": form, "title": form, "width": 270, "height": 210,
+        "svg": svg, "title": form, "width": 270, "height": 210,
         "track": [[0, 10.5, 20], [1, form, 2], [1, 30, 40], [form], 5, [2, 1e308, "1\"/><script>"]]}
     preview = json.dumps({"preview_version": 1, "episodes": [{"id": "t", "rows": 1, "seconds": 1, "trajectory": drawing}]}).encode()
     deliver(server, dataset("b" * 64, capture) | {"preview/preview.json": preview})
     assert finished(server, capture)["status"] == "complete"
     page = server.get(f"/verify/{capture}").text
+    assert re.findall(r'<path class="axis"[^>]*>|<text.*?</text>', page) == [
+        '<path class="axis" d="M6 189v3h55v-3"/>', '<text x="6.0" y="204.0" text-anchor="start">0.5 &lt;b&gt; m</text>']
     assert 'points="10.5,20.0 30.0,40.0"' in page and "<form method=\"post\" action=\"/captures/x" not in page and "<script>" not in page.split("</main>")[0]
+
+
+def test_a_file_where_a_folder_is_is_refused(server, tmp_path):
+    queue(server.data, "video", bundle(tmp_path / "b"))
+    version = subprocess.run([BINARY, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    at = f"{server.url}/api/v1/work/{server.post('/api/v1/work', json={'worker': 'liar', 'version': version}).json()['data']['lease']}/result"
+    for name, status in ("dataset/a", 204), ("dataset/a/b", 400), ("dataset/a/b/c", 400), ("dataset/d/e/f", 204), ("dataset/d/e", 400), ("dataset/a", 204):
+        answer = requests.put(f"{at}/{name}", data=b"x", timeout=300)
+        assert answer.status_code == status, name
+        assert status == 204 or f"{name}: there is a file where this has a folder" in answer.json()["error"]["message"]
 
 
 def test_a_line_of_the_log_is_the_servers(server, tmp_path):

@@ -9,7 +9,7 @@ struct ServerCommand: AsyncParsableCommand {
     commandName: "takeset-server",
     abstract: "Receive captures from phones, verify them and convert them into datasets.", version: CaptureServer.version,
     subcommands: [
-      ServeCommand.self, KeysCommand.self, ConvertCommand.self, WorkCommand.self, RestoreCommand.self,
+      ServeCommand.self, CheckCommand.self, KeysCommand.self, ConvertCommand.self, WorkCommand.self, RestoreCommand.self,
     ])
 }
 
@@ -28,13 +28,7 @@ struct ServeCommand: AsyncParsableCommand {
   @Argument(parsing: .allUnrecognized, help: .hidden) var settings: [String] = []
 
   func run() async throws {
-    let configuration: Configuration
-    do {
-      configuration = try Setting.configuration(
-        arguments: settings, environment: ProcessInfo.processInfo.environment, file: config, needsData: !printConfig)
-    } catch let mistake as Mistake {
-      throw Self.mistake("\(mistake)")
-    }
+    let configuration = try Self.configuration(settings, config, needsData: !printConfig)
     if printConfig {
       for setting in Setting.all { print("\(setting.name): \(setting.text(configuration).map(Self.quoted) ?? "null")") }
       return
@@ -51,6 +45,16 @@ struct ServeCommand: AsyncParsableCommand {
     } catch {
       FileHandle.standardError.write(Data("error: \(Mistake(error))\n".utf8))
       throw ExitCode(1)
+    }
+  }
+
+  /// Throws `ExitCode` 64 after the sentence was said.
+  static func configuration(_ settings: [String], _ file: String?, needsData: Bool = true) throws -> Configuration {
+    do {
+      return try Setting.configuration(
+        arguments: settings, environment: ProcessInfo.processInfo.environment, file: file, needsData: needsData)
+    } catch let mistake as Mistake {
+      throw Self.mistake("\(mistake)")
     }
   }
 
@@ -86,12 +90,15 @@ struct KeysCommand: AsyncParsableCommand {
     @OptionGroup var options: Options
     @Option(help: "What the key is for.") var name = "key"
     @Option(help: "Project of the captures that come with it.") var project = "default"
-    @Option(help: "What it is good for: upload (for phones), read, work (for workers on other machines, of all projects), or all.")
+    @Option(
+      help: "What it is good for: upload (for phones), read, work (for workers), monitor (for the figures of the whole server), or all.")
     var power = "all"
     @Option(help: ArgumentHelp("Days after which it is useless; without it, never.", valueName: "n")) var days: Int?
 
     func run() async throws {
-      guard let power = APIKey.Power(rawValue: power) else { throw ValidationError("--power \(power): expected upload, read, work or all") }
+      guard let power = APIKey.Power(rawValue: power) else {
+        throw ValidationError("--power \(power): expected upload, read, work, monitor or all")
+      }
       do {
         print(try await options.keys(isNew: true).add(name: name, project: project, power: power, days: days).key)
       } catch let mistake as Mistake {
@@ -106,7 +113,7 @@ struct KeysCommand: AsyncParsableCommand {
 
     func run() async throws {
       for key in try await options.keys().all() {
-        print("\(key.id)  \(key.power == .work ? "all projects" : key.project)  \(key.name)  \(key.state)")
+        print("\(key.id)  \(key.scope ?? "all projects")  \(key.name)  \(key.state)")
       }
     }
   }

@@ -14,11 +14,14 @@ enum Deed: Sendable {
   case ask
   /// Converts captures of all projects on another machine.
   case work
+  /// Reads figures of the server, or of the key's project.
+  case watch
 
   init(_ request: Request) {
     let parts = request.uri.path.split(separator: "/").map(String.init)
     switch (parts.first, parts.count) {
     case ("files", _), ("camera", 1): self = .upload
+    case ("metrics", 1), ("server", 1): self = .watch
     case ("k", 3) where parts[2] == "camera": self = .upload
     case ("api", 3...) where parts[2] == "work": self = .work
     case ("api", 4...) where ["sessions", "devices"].contains(parts[2]): self = .upload
@@ -51,8 +54,9 @@ extension APIKey {
     switch power {
     case .all: deed != .work
     case .upload: deed == .upload || deed == .ask
-    case .read: deed == .read || deed == .ask
+    case .read: [.read, .ask, .watch].contains(deed)
     case .work: deed == .work
+    case .monitor: deed == .watch
     }
   }
 

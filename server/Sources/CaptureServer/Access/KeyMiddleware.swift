@@ -13,13 +13,14 @@ struct KeyMiddleware: RouterMiddleware {
   func handle(
     _ request: Request, context: CaptureContext, next: (Request, CaptureContext) async throws -> Response
   ) async throws -> Response {
+    var key: APIKey?
     if let sent = request.headers[.authorization].map(Self.key) {
-      guard let key = try await APIKeys(database).find(sent) else { throw Self.unknown(sent) }
-      context.key = key
-      try key.check(Deed(request))
+      key = try await APIKeys(database).find(sent)
+      if key == nil { throw Self.unknown(sent) }
     } else if isRequired, configuration.needsKey(isForwarded: request.isForwarded) {
       throw Self.refusal("An API key is needed: Authorization: Bearer KEY")
     }
+    try context.admit(key, to: Deed(request))
     return try await next(request, context)
   }
 

@@ -22,7 +22,7 @@ package struct CaptureServer {
     let metrics = PrometheusMetrics(help: MetricsRoutes.help)
     MetricsSystem.bootstrap(metrics)
     let router = CaptureRouter(context: CaptureContext.self)
-    let page = try Page()
+    let page = try Page(services.configuration, services.database)
     router.add(middleware: MetricsMiddleware())
     router.add(middleware: ContinueMiddleware())
     router.add(middleware: PacingMiddleware())
@@ -42,11 +42,17 @@ package struct CaptureServer {
       configuration: services.configuration, database: services.database, intake: services.intake, attestation: services.attestation
     ).add(to: router)
     HealthRoutes(configuration: services.configuration, database: services.database, intake: services.intake).add(to: router)
-    MetricsRoutes(database: services.database, intake: services.intake, shipping: services.shipping, metrics: metrics).add(to: guarded)
+    MetricsRoutes(
+      configuration: services.configuration, database: services.database, intake: services.intake, shipping: services.shipping,
+      metrics: metrics
+    ).add(to: guarded)
     let pages = PageRoutes(
       configuration: services.configuration, data: services.data, database: services.database, store: services.store,
       intake: services.intake, conversions: services.conversions, logger: services.logger, page: page)
     pages.add(to: guarded)
+    ServerPage(
+      configuration: services.configuration, database: services.database, intake: services.intake, shipping: services.shipping, page: page
+    ).add(to: guarded.group().add(middleware: PageFailures(page: page)))
     pages.addIcon(to: router)
     pages.addShared(to: router)
     SessionRoutes(configuration: services.configuration, data: services.data, database: services.database, intake: services.intake).add(

@@ -60,7 +60,7 @@ struct Listeners {
   }
 
   /// Throws `Mistake` where a file cannot be used.
-  private static func tls(_ certificate: String, _ key: String) throws -> TLSConfiguration {
+  static func tls(_ certificate: String, _ key: String) throws -> TLSConfiguration {
     let chain: [NIOSSLCertificate]
     do {
       chain = try NIOSSLCertificate.fromPEMFile(certificate)

@@ -16,8 +16,15 @@ struct CapturePreview {
     var path: String
     var start, end: Place
     var title: String
+    /// Lines of the scale bar, and the words: its length, the axes, and the marks' names.
+    var bar: String?
+    var words: [Word]
 
     struct Place { var x, y: Double }
+    struct Word {
+      var x, y: Double
+      var anchor, text: String
+    }
 
     /// `nil` for what is no drawing.
     fileprivate init?(_ drawing: JSONValue) {
@@ -30,6 +37,19 @@ struct CapturePreview {
       (self.width, self.height, start, end) = (width, height, first, last)
       path = places.map { "\($0.x),\($0.y)" }.joined(separator: " ")
       title = Figure.short(drawing["title"]?.string ?? "Trajectory", 200)
+      // The converter writes these last. They are numbers and words here, whatever else stands there.
+      let svg = drawing["svg"]?.string ?? ""
+      let rest = svg.range(of: "<path class=\"axis\"", options: .backwards).map { svg[$0.lowerBound...].prefix(2000) } ?? ""
+      bar = rest.firstMatch(of: /d="([MhvlHVL0-9 .\-]{1,100})"/).map { String($0.1) }
+      words = rest.matches(of: /<text x="([0-9.]{1,8})" y="([0-9.]{1,8})" text-anchor="(start|middle|end)">([^<]{1,80})</).compactMap {
+        guard let x = Double($0.1), let y = Double($0.2), x <= width, y <= height else { return nil }
+        return Word(x: x, y: y, anchor: String($0.3), text: Self.unescaped($0.4))
+      }
+    }
+
+    private static func unescaped(_ text: Substring) -> String {
+      let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
+      return entities.reduce(String(text)) { $0.replacing($1.0, with: $1.1) }
     }
   }
 

@@ -109,6 +109,9 @@ struct Device: Codable, Sendable, FetchableRecord, PersistableRecord {
   var publicKey: Data?
   var project: String
   var registeredAt: Int64
+
+  /// For people: what kind of device it is; `nil` for one that is not known.
+  static func source(platform: String?, model: String?) -> String? { platform == "simulated" ? platform : model }
 }
 
 /// An assertion that was accepted, so that it counts once.
@@ -144,6 +147,8 @@ package struct APIKey: Codable, Sendable, FetchableRecord, PersistableRecord {
     case read
     /// Converting captures, of whatever project, on a machine of the operator's.
     case work
+    /// Reading the figures of the whole server, and no capture.
+    case monitor
 
     /// For people.
     var purpose: String {
@@ -152,9 +157,16 @@ package struct APIKey: Codable, Sendable, FetchableRecord, PersistableRecord {
       case .upload: "uploads"
       case .read: "reading"
       case .work: "converting"
+      case .monitor: "the server's figures"
       }
     }
+
+    /// Whether a key of it is about one project; the others are the operator's.
+    var isOfProject: Bool { self != .work && self != .monitor }
   }
+
+  /// The only project that it is about; `nil` for all.
+  package var scope: String? { power.isOfProject ? project : nil }
 
   var isExpired: Bool { expiresAt.map { $0 <= Time.now() } ?? false }
 

@@ -38,6 +38,44 @@ package struct ServerDatabase: Sendable {
     try Self.migrations.migrate(pool)
   }
 
+  /// What a check of the set-up reads of a database.
+  struct Glimpse: Sendable {
+    /// Whether a newer program has changed it.
+    var isNewer: Bool
+    /// Keys that are neither revoked nor expired.
+    var keys: Int
+    var copies: DatabaseShipping.CopyNumbers
+  }
+
+  /// Looks into the database of a data folder, and changes no file there: of one that no server has open, a copy is read. `nil` where there
+  /// is none.
+  static func glimpse(in folder: String) throws -> Glimpse? {
+    guard exists(in: folder) else { return nil }
+    var path = folder + "/server.sqlite"
+    let copies = NSTemporaryDirectory() + "/takeset-check-" + UUID().uuidString
+    defer { DurableFile.removeFolder(copies) }
+    let isOpen = DataFolder.isInUse(folder)
+    if !isOpen {
+      // To read it, SQLite would write the files that are beside it.
+      try FileManager.default.createDirectory(
+        atPath: copies, withIntermediateDirectories: false, attributes: [.posixPermissions: 0o700])
+      for ending in ["", "-wal"] where access(path + ending, F_OK) == 0 {
+        try FileManager.default.copyItem(atPath: path + ending, toPath: copies + "/server.sqlite" + ending)
+      }
+      path = copies + "/server.sqlite"
+    }
+    var configuration = GRDB.Configuration()
+    configuration.readonly = isOpen
+    return try DatabaseQueue(path: path, configuration: configuration).read { database in
+      let keys = try database.tableExists(APIKey.databaseTableName) ? Row.fetchAll(database, sql: "SELECT * FROM apiKey") : []
+      return Glimpse(
+        isNewer: try migrations.hasBeenSuperseded(database),
+        keys: keys.count(where: { row in
+          (row["revokedAt"] as Int64?) == nil && (row["expiresAt"] as Int64?).map { $0 > Time.now() } ?? true
+        }), copies: try .init(database))
+    }
+  }
+
   /// Lets only the owner write, and others not read: the files that SQLite makes beside the database get its mode.
   private static func protect(_ path: String) {
     let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o640)

@@ -14,11 +14,19 @@ struct CaptureContext: RequestContext {
   /// A UUID: the one the client sent, or a new one.
   var requestID = UUID().uuidString.lowercased()
   /// The API key that the request came with, also for whoever handed the request on before it was known.
-  var key: APIKey? {
-    get { sender.withLockedValue { $0 } }
-    nonmutating set { sender.withLockedValue { $0 = newValue } }
+  var key: APIKey? { sender.withLockedValue { $0.key } }
+  /// Whether the request came with all the keys that it needs.
+  var isAdmitted: Bool { sender.withLockedValue { $0.isAdmitted } }
+  private let sender = NIOLockedValueBox<(key: APIKey?, isAdmitted: Bool)>((nil, false))
+
+  /// Lets a request in, with its key or without one.
+  ///
+  /// - Throws: `Failure` 403 where the key is for something else.
+  func admit(_ key: APIKey?, to deed: Deed) throws {
+    sender.withLockedValue { $0.key = key }
+    try key?.check(deed)
+    sender.withLockedValue { $0.isAdmitted = true }
   }
-  private let sender = NIOLockedValueBox<APIKey?>(nil)
 
   init(source: ApplicationRequestContextSource) {
     coreContext = CoreRequestContextStorage(source: source)

@@ -2,8 +2,10 @@ import GRDB
 import HTTPTypes
 import Hummingbird
 
-/// `/metrics`: requests, captures by status, conversions by state, free disk.
+/// `/metrics`: captures by status, conversions by state and quotas, of the key's project or of all; for operators also requests, the disk
+/// and the standby.
 struct MetricsRoutes {
+  let configuration: Configuration
   let database: ServerDatabase
   let intake: Intake
   let shipping: DatabaseShipping?
@@ -18,38 +20,62 @@ struct MetricsRoutes {
     "takeset_captures": "Captures in the database.",
     "takeset_conversions": "Conversions in the queue and done.",
     "takeset_free_bytes": "Free bytes where captures are kept.",
+    "takeset_project_bytes": "Bytes that count against the quota of a project.",
+    "takeset_project_quota_bytes": "Most bytes kept of a project.",
     "takeset_standby_lag_seconds": "Seconds since the standby's copy of the database was whole.",
   ]
 
   func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("metrics") { _, _ in
-      let (captures, conversions) = try await database.pool.read { database in
-        (
-          try Self.sums(database, "SELECT status AS name, COUNT(*) AS number, SUM(bytes) AS bytes FROM capture GROUP BY status"),
-          try Self.sums(database, "SELECT state AS name, COUNT(*) AS number, 0 AS bytes FROM conversion GROUP BY state")
-        )
+    routes.get("metrics") { _, context in
+      let project = context.key?.scope
+      // Requests, the disk and the standby are the operator's.
+      var gauges = try await gauges(of: project)
+      if project == nil {
+        if let shipping { gauges.append(.init(name: "takeset_standby_lag_seconds", value: shipping.lag)) }
+        gauges.append(.init(name: "takeset_free_bytes", value: Double(intake.freeBytes)))
       }
-      for status in CaptureStatus.allCases.map(\.rawValue) {
-        metrics.set("takeset_captures", [("status", status)], to: Double(captures[status]?.number ?? 0))
-        metrics.set("takeset_capture_bytes", [("status", status)], to: Double(captures[status]?.bytes ?? 0))
-      }
-      for state in ["waiting", "running", "done"] {
-        metrics.set("takeset_conversions", [("state", state)], to: Double(conversions[state]?.number ?? 0))
-      }
-      if let shipping = shipping { metrics.set("takeset_standby_lag_seconds", to: shipping.lag) }
-      metrics.set("takeset_free_bytes", to: Double(intake.freeBytes))
       return Response(
         status: .ok, headers: [.contentType: "text/plain; version=0.0.4; charset=utf-8"],
-        body: .init(byteBuffer: ByteBuffer(string: metrics.text)))
+        body: .init(byteBuffer: ByteBuffer(string: metrics.text(gauges, hasRequests: project == nil))))
     }
+  }
+
+  /// What the database knows of a project; `nil` for all.
+  private func gauges(of project: String?) async throws -> [PrometheusMetrics.Gauge] {
+    let (captures, conversions, uses) = try await database.pool.read { database in
+      let mine = project == nil ? "" : "WHERE project = ?"
+      let arguments: StatementArguments = project.map { [$0] } ?? []
+      let queue = project == nil ? "conversion" : "conversion JOIN capture ON capture.id = conversion.capture"
+      return (
+        try Self.sums(database, "SELECT status AS name, COUNT(*) AS number, SUM(bytes) AS bytes FROM capture", mine, arguments),
+        try Self.sums(database, "SELECT state AS name, COUNT(*) AS number, 0 AS bytes FROM \(queue)", mine, arguments),
+        try ProjectUse.all(of: project, database)
+      )
+    }
+    var gauges: [PrometheusMetrics.Gauge] = []
+    for status in CaptureStatus.allCases.map(\.rawValue) {
+      let (labels, sum) = ([("status", status)], captures[status])
+      gauges.append(.init(name: "takeset_captures", labels: labels, value: Double(sum?.number ?? 0)))
+      gauges.append(.init(name: "takeset_capture_bytes", labels: labels, value: Double(sum?.bytes ?? 0)))
+    }
+    for state in ["waiting", "running", "done"] {
+      gauges.append(.init(name: "takeset_conversions", labels: [("state", state)], value: Double(conversions[state]?.number ?? 0)))
+    }
+    for use in uses { gauges.append(.init(name: "takeset_project_bytes", labels: [("project", use.project)], value: Double(use.bytes))) }
+    if configuration.projectQuota > 0 {
+      gauges.append(.init(name: "takeset_project_quota_bytes", value: Double(configuration.projectQuota)))
+    }
+    return gauges
   }
 
   private struct Sum: Sendable {
     var number, bytes: Int64
   }
 
-  private static func sums(_ database: Database, _ query: String) throws -> [String: Sum] {
-    try GRDB.Row.fetchAll(database, sql: query).reduce(into: [:]) { sums, row in
+  private static func sums(_ database: Database, _ query: String, _ condition: String, _ arguments: StatementArguments) throws -> [String:
+    Sum]
+  {
+    try GRDB.Row.fetchAll(database, sql: "\(query) \(condition) GROUP BY 1", arguments: arguments).reduce(into: [:]) { sums, row in
       sums[row["name"]] = Sum(number: row["number"], bytes: row["bytes"])
     }
   }

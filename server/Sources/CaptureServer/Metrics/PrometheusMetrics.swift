@@ -19,6 +19,13 @@ final class PrometheusMetrics: MetricsFactory {
     case histogram(counts: [Int], sum: Double)
   }
 
+  /// What is measured when the page is asked for.
+  struct Gauge: Sendable {
+    var name: String
+    var labels: [(String, String)] = []
+    var value: Double
+  }
+
   private let values = NIOLockedValueBox<[Key: Value]>([:])
 
   private let help: [String: String]
@@ -26,9 +33,10 @@ final class PrometheusMetrics: MetricsFactory {
   /// - Parameter help: What metrics mean, by name.
   init(help: [String: String]) { self.help = help }
 
-  /// All metrics, sorted.
-  var text: String {
-    let found = values.withLockedValue { $0 }
+  /// Gauges and, with `hasRequests`, what was counted of requests, sorted.
+  func text(_ gauges: [Gauge], hasRequests: Bool) -> String {
+    var found = hasRequests ? values.withLockedValue { $0 } : [:]
+    for gauge in gauges { found[Self.key(gauge.name, gauge.labels)] = .gauge(gauge.value) }
     var lines: [String] = []
     for (name, group) in Dictionary(grouping: found, by: \.key.name).sorted(by: { $0.key < $1.key }) {
       if let meaning = help[name] { lines.append("# HELP \(name) \(meaning)") }
@@ -53,11 +61,6 @@ final class PrometheusMetrics: MetricsFactory {
       }
     }
     return lines.joined(separator: "\n") + "\n"
-  }
-
-  /// Sets a gauge that is measured when the page is asked for.
-  func set(_ name: String, _ labels: [(String, String)] = [], to value: Double) {
-    values.withLockedValue { $0[Self.key(name, labels)] = .gauge(value) }
   }
 
   private static func text(_ number: Double) -> String {

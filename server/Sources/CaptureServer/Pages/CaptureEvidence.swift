@@ -11,11 +11,11 @@ struct CaptureEvidence {
     self.found = found.shortened
   }
 
-  /// Levels in order, and what each proves.
+  /// Levels in order, in words, and what each proves.
   private static let meanings = [
-    ("bytes-sealed-at-ingest", "The files are those that arrived: the dataset names their SHA-256."),
-    ("chain-structure-ok", "The hash chain is complete, and its parts agree with each other and with the metadata."),
-    ("assertion-ok", "A registered phone's key signed the last hash of the chain."),
+    ("bytes-sealed-at-ingest", "Sealed at arrival", "The files are those that arrived: the dataset names their SHA-256."),
+    ("chain-structure-ok", "Hash chain complete", "The hash chain is complete, and its parts agree with each other and with the metadata."),
+    ("assertion-ok", "Signed by a registered phone", "A registered phone's key signed the last hash of the chain."),
   ]
   /// What the last level proves where the phone was interrupted, and where the signature is genuine but not about this chain.
   private static let signatures = [
@@ -24,6 +24,8 @@ struct CaptureEvidence {
   ]
 
   struct Level {
+    /// As in the manifest.
+    var id: String
     var name: String
     var meaning: String
     var isReached: Bool
@@ -33,12 +35,12 @@ struct CaptureEvidence {
   var levels: [Level] {
     guard let reached = found["levels"]?.array?.compactMap(\.string) else { return [] }
     let signature = Self.signatures[found["assertion"]?["covers"]?.string ?? ""]
-    return Self.meanings.map { name, meaning in
-      guard name == "assertion-ok" else { return Level(name: name, meaning: meaning, isReached: reached.contains(name)) }
+    return Self.meanings.map { id, name, meaning in
+      guard id == "assertion-ok" else { return Level(id: id, name: name, meaning: meaning, isReached: reached.contains(id)) }
       // A genuine signature beside a broken chain, or over another one, proves nothing of these files.
       let isAbout = found["chain"]?["state"]?.string == "sound" && found["assertion"]?["covers"]?.string != "none"
-      let isMade = reached.contains(name)
-      return Level(name: name, meaning: isMade ? signature ?? meaning : meaning, isReached: isMade && isAbout)
+      let isMade = reached.contains(id)
+      return Level(id: id, name: name, meaning: isMade ? signature ?? meaning : meaning, isReached: isMade && isAbout)
     }
   }
 
@@ -67,8 +69,7 @@ struct CaptureEvidence {
     add(
       "hash chain",
       [chain?["state"]?.string, chain?["frames"]?.integer.flatMap { $0 > 0 ? "\($0) hashes" : nil }, chain?["reason"]?.string])
-    let covers: [String: String] = ["final": "over the whole chain", "checkpoint": "up to a checkpoint", "none": "over no hash of it"]
-    add("chain's signature", [assertion?["state"]?.string, covers[assertion?["covers"]?.string ?? ""], assertion?["reason"]?.string])
+    add("chain's signature", Self.signature(assertion))
     if let verified = partial?["verified_frames"]?.shown, let recorded = partial?["recorded_frames"]?.shown {
       add("signed hashes", ["\(verified) of \(recorded)"])
     }
@@ -76,16 +77,29 @@ struct CaptureEvidence {
     return facts
   }
 
+  /// Parts of a sentence about the chain's signature. Only one that is verified covers anything, and a reason says why one is not checked.
+  private static func signature(_ assertion: JSONValue?) -> [String?] {
+    let (state, reason) = (assertion?["state"]?.string, assertion?["reason"]?.string)
+    let covers = ["final": "over the whole chain", "checkpoint": "up to a checkpoint", "none": "over no hash of it"]
+    switch state {
+    case "verified": return [state, covers[assertion?["covers"]?.string ?? ""], reason]
+    case "no-key": return [reason ?? "not checked: there is no key for its device"]
+    case "absent": return ["there is none", reason]
+    default: return [state, reason]
+    }
+  }
+
+  /// Figures of the depth maps in the order in which they are read: how many, what size, and what they say of the scene.
   private static let depthNames = [
-    "alignment": "images with depth", "is_likely_real_scene": "likely a real scene", "depth_consistency": "depth consistency",
-    "motion_coherence": "motion coherence", "scene_stability": "scene stability", "suspicious_keyframes": "suspicious depth maps",
-    "keyframes": "depth maps", "samples": "depth maps measured", "width": "width of a depth map", "height": "height of a depth map",
+    ("keyframes", "depth maps"), ("samples", "depth maps measured"), ("alignment", "images with depth"), ("width", "width of a depth map"),
+    ("height", "height of a depth map"), ("is_likely_real_scene", "likely a real scene"), ("depth_consistency", "depth consistency"),
+    ("motion_coherence", "motion coherence"), ("scene_stability", "scene stability"), ("suspicious_keyframes", "suspicious depth maps"),
   ]
 
   var depthFacts: [Fact] {
-    (found["depth"]?.object ?? [:]).sorted { $0.key < $1.key }.compactMap { name, value in
-      value.shown.map { (Self.depthNames[name] ?? name.replacing("_", with: " "), $0) }
-    }
+    let depth = found["depth"]?.object ?? [:]
+    let others = depth.keys.filter { key in !Self.depthNames.contains { $0.0 == key } }.sorted().map { ($0, $0.replacing("_", with: " ")) }
+    return (Self.depthNames + others).compactMap { key, name in depth[key]?.shown.map { (name, $0) } }
   }
 
   struct Finding {

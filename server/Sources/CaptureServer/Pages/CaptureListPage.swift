@@ -36,6 +36,8 @@ struct CaptureListPage {
     var received: String
     var size: String
     var thumbnail: String?
+    /// What stands where there is no image.
+    var placeholder: String
   }
 
   private struct Contents {
@@ -70,6 +72,7 @@ struct CaptureListPage {
     var project: String
     var device: String?
     var model: String?
+    var platform: String?
     var name: String
     var receivedAt: Int64
     var bytes: Int64
@@ -99,7 +102,8 @@ struct CaptureListPage {
         try Listed.fetchAll(
           database,
           sql: """
-            SELECT \(Listed.columns), (SELECT model FROM device WHERE device.id = device) AS model FROM capture \(order) LIMIT ?
+            SELECT \(Listed.columns), (SELECT model FROM device WHERE device.id = device) AS model,
+              (SELECT platform FROM device WHERE device.id = device) AS platform FROM capture \(order) LIMIT ?
             """, arguments: arguments + [listing.limit + 1]),
         counts.map { ($0["number"] as Int64, $0["status"] as String) }
       )
@@ -121,7 +125,7 @@ struct CaptureListPage {
       isNew: counts.isEmpty,
       sendOptions: configuration.sendOptions(for: request), isFiltered: listing.query() != "/",
       older: older, newer: newer)
-    return try await page.response("Captures", template: "captures", contents, place: "/")
+    return try await page.response("Captures", template: "captures", contents, place: "/", for: context)
   }
 
   private static func choices(_ all: [(value: String, name: String)], _ chosen: String?) -> [Choice] {
@@ -131,12 +135,17 @@ struct CaptureListPage {
 
   private func row(_ capture: Listed) -> Row {
     Row(
-      id: capture.id, name: Figure.short(capture.name, 200), type: capture.type.rawValue, project: Figure.short(capture.project, 100),
+      id: capture.id,
+      name: CaptureName.shown(
+        capture.name, receivedAt: capture.receivedAt, seconds: capture.seconds,
+        source: Device.source(platform: capture.platform, model: capture.model) ?? capture.type.rawValue), type: capture.type.rawValue,
+      project: Figure.short(capture.project, 100),
       status: capture.status.rawValue, tone: capture.status.tone, reason: capture.reason.map { Figure.short($0, 300) },
       badge: capture.badge?.words, badgeTone: capture.badge?.tone ?? "soft", device: capture.device.map(Figure.escaped),
       deviceName: Figure.short(capture.model ?? capture.device.map { String($0.prefix(8)) } ?? "", 60),
       duration: capture.seconds.map(Figure.duration) ?? "", received: Figure.time(capture.receivedAt), size: Figure.size(capture.bytes),
-      thumbnail: data.hasImage(of: capture.id, "thumbnail.jpg") ? "/captures/\(capture.id)/thumbnail.jpg" : nil)
+      thumbnail: data.hasImage(of: capture.id, "thumbnail.jpg") ? "/captures/\(capture.id)/thumbnail.jpg" : nil,
+      placeholder: capture.status == .processing ? "waiting" : "no image")
   }
 }
 

@@ -1,7 +1,9 @@
+import Evidence
 import Foundation
 import GRDB
 import HTTPTypes
 import Hummingbird
+import Model
 
 /// One capture with what is proven of it, and what can be done with it.
 struct CapturePages {
@@ -18,7 +20,8 @@ struct CapturePages {
     routes.get("verify/:id") { request, context in
       let (id, project) = (context.parameters.get("id")?.lowercased() ?? "", context.key?.project)
       let found = try await found(Capture.filter(key: id)) { project == nil || project == $0.project }
-      return try await show(found, to: .members(canChange: context.key?.allows(.change) ?? true, root: configuration.root(for: request)))
+      let audience = Audience.members(canChange: context.key?.allows(.change) ?? true, root: configuration.root(for: request))
+      return try await show(found, to: audience, context)
     }
     routes.post("captures/:id/share") { request, context in
       let id = try CapturesRoutes.id(context)
@@ -35,13 +38,19 @@ struct CapturePages {
     }
   }
 
-  private static func name(_ capture: Capture) -> String { Figure.short(capture.name, 200) }
+  /// Guests learn of no device.
+  private static func name(_ found: Found, isGuest: Bool) -> String {
+    let device = isGuest ? nil : Device.source(platform: found.device?.platform, model: found.device?.model)
+    return CaptureName.shown(
+      found.capture.name, receivedAt: found.capture.receivedAt, seconds: found.capture.seconds,
+      source: device ?? found.capture.type.rawValue)
+  }
 
   /// For everybody: the pages of captures whose link was given away.
   func addShared(to routes: some RouterMethods<CaptureContext>) {
     routes.get("shown/:link") { _, context in
       let link = try context.parameters.require("link")
-      return try await show(found(Capture.filter(Column("link") == link)) { _ in true }, to: .guests(link: link))
+      return try await show(found(Capture.filter(Column("link") == link)) { _ in true }, to: .guests(link: link), context)
     }
   }
 
@@ -64,6 +73,7 @@ struct CapturePages {
   // MARK: One capture
 
   private struct Level {
+    var id: String
     var name: String
     var mark: String
     var tone: String
@@ -144,8 +154,7 @@ struct CapturePages {
     var files: [CaptureFile]
     var fileCount: Int
     var dataset: String?
-    /// What the device's key has proven; `nil` without a device that is known.
-    var deviceLevel: String?
+    var device: Device?
   }
 
   /// A capture that the reader may see. Throws `Failure` 404.
@@ -159,18 +168,19 @@ struct CapturePages {
         capture: capture, files: try files.order(Column("name")).limit(Self.filesLimit).fetchAll(database),
         fileCount: try files.fetchCount(database),
         dataset: try String.fetchOne(database, sql: "SELECT dataset FROM merged WHERE capture = ?", arguments: [capture.id]),
-        deviceLevel: try capture.device.flatMap { try Device.fetchOne(database, key: $0) }?.level)
+        device: try capture.device.flatMap { try Device.fetchOne(database, key: $0) })
     }
     guard let found else { throw Failure.captureNotFound }
     return found
   }
 
-  private func show(_ found: Found, to audience: Audience) async throws -> Response {
+  private func show(_ found: Found, to audience: Audience, _ context: CaptureContext) async throws -> Response {
     let contents = contents(found, audience)
     var place: String?
     if case .members = audience { place = "/" }
     return try await page.response(
-      Self.name(found.capture), template: "capture", contents, place: place, script: contents.player == nil ? nil : PageFiles.captureScript)
+      Self.name(found, isGuest: contents.isGuest), template: "capture", contents, place: place, for: context,
+      script: contents.player == nil ? nil : PageFiles.captureScript)
   }
 
   private func contents(_ found: Found, _ audience: Audience) -> CaptureContents {
@@ -183,28 +193,22 @@ struct CapturePages {
       }
     let isGuest = canChange == nil
     let address = audience.address(of: capture)
-    var facts = [
-      Fact(name: "id", value: capture.id), Fact(name: "type", value: capture.type.rawValue),
-      Fact(name: "received", value: Figure.time(capture.receivedAt)), Fact(name: "size", value: Figure.size(capture.bytes)),
-      Fact(name: "request", value: Self.signature(capture, by: found.deviceLevel)),
-    ]
-    if !isGuest { facts.insert(Fact(name: "project", value: Figure.short(capture.project, 100)), at: 2) }
-    if !isGuest, let device = capture.device { facts.append(Fact(name: "device", value: Figure.short(device, 100))) }
-    if let seconds = capture.seconds { facts.append(Fact(name: "duration", value: Figure.duration(seconds))) }
     func shown(_ facts: [CaptureEvidence.Fact]?) -> [Fact] { (facts ?? []).map { Fact(name: $0.name, value: $0.value) } }
-    facts += shown(evidence?.facts).filter { !isGuest || $0.name != CaptureEvidence.signingDevice }
-    if let rows = capture.rows { facts.append(Fact(name: "rows", value: "\(rows)")) }
+    let facts = self.facts(found, isGuest: isGuest) + shown(evidence?.facts).filter { !isGuest || $0.name != CaptureEvidence.signingDevice }
     let levels = (evidence?.levels ?? []).map {
       Level(
-        name: $0.name, mark: $0.isReached ? "\u{2713}" : "\u{2717}", tone: $0.isReached ? "good" : "soft",
+        id: $0.id, name: $0.name, mark: $0.isReached ? "\u{2713}" : "\u{2717}", tone: $0.isReached ? "good" : "soft",
         meaning: $0.isReached ? $0.meaning : "Not proven: " + $0.meaning)
     }
     let findings = (evidence?.findings ?? []).map { finding in
       // What a capture was rejected for is more than the converter's warning about it.
       let isCause = capture.status == .rejected && !finding.message.isEmpty && capture.reason?.contains(finding.message) ?? false
-      let severity = isCause ? "error" : finding.severity
+      // It says what the badge says, which is no warning.
+      let isPartial = finding.code == FindingCode.partiallyVerified.rawValue
+      let severity = isCause ? "error" : isPartial ? "info" : finding.severity
+      let tones = ["error": "bad", "warning": "fair"]
       return Finding(
-        severity: severity, tone: severity == "error" ? "bad" : severity == "warning" ? "fair" : "soft", code: finding.code,
+        severity: severity, tone: isPartial ? VerificationBadge.State.partial.tone : tones[severity] ?? "soft", code: finding.code,
         message: finding.message)
     }
     let files = (isGuest ? [] : found.files).map {
@@ -230,7 +234,7 @@ struct CapturePages {
     }
     let (unverified, depth, takes) = (evidence?.unverified ?? [], shown(evidence?.depthFacts), shown(evidence?.takes))
     return CaptureContents(
-      id: capture.id, name: Self.name(capture), status: capture.status.rawValue, tone: capture.status.tone,
+      id: capture.id, name: Self.name(found, isGuest: isGuest), status: capture.status.rawValue, tone: capture.status.tone,
       // Other reasons are about this server, or about another capture.
       reason: isGuest && capture.status != .rejected ? nil : capture.reason.map { Figure.short($0) },
       isProcessing: capture.status == .processing,
@@ -245,6 +249,21 @@ struct CapturePages {
       isGuest: isGuest, isShared: !isGuest && capture.link != nil, link: link,
       canConvert: canChange == true && capture.status != .processing && !files.isEmpty,
       canChange: canChange == true, isFailed: !isGuest && capture.status == .failed)
+  }
+
+  /// What it is, where it came from, and what it is called.
+  private func facts(_ found: Found, isGuest: Bool) -> [Fact] {
+    let capture = found.capture
+    let facts: [(name: String, value: String?, isForGuests: Bool)] = [
+      ("type", capture.type.rawValue, true), ("duration", capture.seconds.map(Figure.duration), true),
+      ("rows", capture.rows.map { "\($0)" }, true), ("size", Figure.size(capture.bytes), true),
+      ("received", Figure.time(capture.receivedAt), true), ("project", Figure.short(capture.project, 100), false),
+      ("device", capture.device.map { Figure.short($0, 100) }, false), ("request", Self.signature(capture, by: found.device?.level), true),
+      ("name", CaptureName.isMadeUp(capture.name) ? capture.name : nil, false), ("id", capture.id, true),
+    ]
+    return facts.compactMap { fact in
+      fact.value.flatMap { isGuest && !fact.isForGuests ? nil : Fact(name: fact.name, value: $0) }
+    }
   }
 
   private static func signature(_ capture: Capture, by level: String?) -> String {

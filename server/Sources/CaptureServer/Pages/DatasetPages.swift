@@ -72,7 +72,7 @@ struct DatasetPages {
       }
     }
     let contents = Datasets(isEmpty: rows.isEmpty, sendOptions: configuration.sendOptions(for: request), datasets: rows)
-    return try await page.response("Datasets", template: "datasets", contents, place: "/datasets")
+    return try await page.response("Datasets", template: "datasets", contents, place: "/datasets", for: context)
   }
 
   private static func bytes(below folder: String) -> Int64 {
@@ -111,7 +111,7 @@ struct DatasetPages {
     case .none: throw Self.missing
     case .making:
       return try await page.message(
-        "Report of \(name)", "The report is being made.", canRepeat: true, place: "/datasets", status: .accepted)
+        "Report of \(name)", "The report is being made.", canRepeat: true, place: "/datasets", for: context, status: .accepted)
     case .failed:
       throw Failure(
         .serviceUnavailable, "REPORT_FAILED", "The report could not be made. Try again in a minute.", headers: [.retryAfter: "60"])

@@ -50,8 +50,8 @@ struct DevicesPage {
 
   /// Makes a key; with a key, only for its own project. Throws `Failure` 400.
   private func make(_ form: NewKey, _ context: CaptureContext) async throws -> (key: String, record: APIKey) {
-    // Keys for workers are for all projects, so only the command makes them.
-    guard let power = APIKey.Power(rawValue: form.power), power != .work else {
+    // Keys of all projects are the operator's, so only the command makes them.
+    guard let power = APIKey.Power(rawValue: form.power), power.isOfProject else {
       throw Failure.invalid("power: expected upload, read or all")
     }
     let days = Int(form.days)
@@ -137,10 +137,10 @@ struct DevicesPage {
       }, more: number > devices.count ? "These are the newest \(devices.count) of \(number) devices." : nil, noKeys: keys.isEmpty,
       keys: keys.map {
         KeyRow(
-          id: $0.id, name: Figure.short($0.name, 100), project: Figure.short($0.project, 100),
+          id: $0.id, name: Figure.short($0.name, 100), project: Figure.short($0.scope ?? "all projects", 100),
           state: $0.state, isInUse: $0.revokedAt == nil && !$0.isExpired, canChange: canChange)
       }, canChange: canChange, hasProjects: context.key == nil, made: made?.key,
       madeFor: made.map { "\(Figure.short($0.record.name, 100)), \($0.record.project)" } ?? "")
-    return try await page.response("Devices and keys", template: "devices", contents, place: "/devices")
+    return try await page.response("Devices and keys", template: "devices", contents, place: "/devices", for: context)
   }
 }

@@ -15,6 +15,7 @@ struct JobsPage {
   private struct Job: FetchableRecord, Decodable {
     var capture: String
     var name: String
+    var type: CaptureType
     var project: String
     var state: String
     var attempts: Int
@@ -69,7 +70,7 @@ struct JobsPage {
         try Job.fetchAll(
           database,
           sql: """
-            SELECT conversion.*, name, project, receivedAt, isStranger \(mine)
+            SELECT conversion.*, name, type, project, receivedAt, isStranger \(mine)
             ORDER BY state = 'running' DESC, state = 'waiting' DESC, isStranger, receivedAt LIMIT ?
             """, arguments: [project, project, Self.limit]),
         counts.reduce(into: [String: Int64]()) { $0[$1["state"]] = $1["number"] }
@@ -84,7 +85,7 @@ struct JobsPage {
       notice: jobs.contains { $0.worker != nil } ? nil : notice,
       isIdle: all == 0, jobs: jobs.map { row($0, now, canChange: canChange) },
       more: all > jobs.count ? "These are \(jobs.count) of \(Figure.grouped(all)) jobs." : nil)
-    return try await page.response("Jobs", template: "jobs", contents, place: "/jobs")
+    return try await page.response("Jobs", template: "jobs", contents, place: "/jobs", for: context)
   }
 
   private var notice: String? {
@@ -107,7 +108,8 @@ struct JobsPage {
       default: ("failed", "bad", "no longer tried")
       }
     return Row(
-      id: job.capture, canConvert: canChange && state == "failed", name: Figure.short(job.name, 200),
+      id: job.capture, canConvert: canChange && state == "failed",
+      name: CaptureName.shown(job.name, receivedAt: job.receivedAt, seconds: nil, source: job.type.rawValue),
       project: Figure.short(job.project, 100), state: state, tone: tone,
       time: time, attempts: "\(job.attempts)", problem: canChange ? job.lastError.map { Figure.short($0, 400) } : nil)
   }

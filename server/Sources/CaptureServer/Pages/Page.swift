@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import GRDB
 import HTTPTypes
 import Hummingbird
 import Mustache
@@ -8,6 +9,8 @@ import NIOPosix
 /// Renders pages.
 struct Page: Sendable {
   private let library: MustacheLibrary
+  private let configuration: Configuration
+  private let database: ServerDatabase
   /// A page of a thousand rows takes half a second, in which others are served. Not the threads that wait for disks: uploads need those.
   private static let renderers: NIOThreadPool = {
     let pool = NIOThreadPool(numberOfThreads: 2)
@@ -16,7 +19,8 @@ struct Page: Sendable {
   }()
 
   /// Throws if a template is malformed.
-  init() throws {
+  init(_ configuration: Configuration, _ database: ServerDatabase) throws {
+    (self.configuration, self.database) = (configuration, database)
     library = try PageFiles.templates()
   }
 
@@ -38,12 +42,23 @@ struct Page: Sendable {
     var name: String
     var href: String
     var isCurrent: Bool
+    /// What has to be looked at there.
+    var mark: String?
+  }
+
+  /// Which server it is, and what the reader may see there.
+  private struct Reader {
+    var server: String
+    var project: String
+    var key: String?
+    var purpose: String
   }
 
   private struct Frame {
     var title: String
     var links: [Link]
     var hasLinks: Bool
+    var reader: Reader?
     var style: String
     var body: String
     var script: String?
@@ -51,16 +66,23 @@ struct Page: Sendable {
 
   /// - Parameters:
   ///   - place: Address of the page in the navigation that this one belongs to; `nil` for pages without navigation.
+  ///   - context: Of the request: the reader is named above the page.
   ///   - script: JavaScript of the page.
   func response(
-    _ title: String, template: String, _ contents: some Sendable, place: String?, script: String? = nil,
+    _ title: String, template: String, _ contents: some Sendable, place: String?, for context: CaptureContext, script: String? = nil,
     status: HTTPResponse.Status = .ok
   ) async throws -> Response {
-    let places = [("Captures", "/"), ("Jobs", "/jobs"), ("Datasets", "/datasets"), ("Devices and keys", "/devices"), ("Live", "/live")]
-    let links = place.map { place in places.map { Link(name: $0.0, href: $0.1, isCurrent: $0.1 == place) } } ?? []
+    let reader = context.isAdmitted && place != nil ? self.reader(context.key) : nil
+    let failures = try await reader == nil ? 0 : self.failures(of: context.key?.scope)
+    let links = place.map { place in
+      Self.places.map { name, href in
+        Link(name: name, href: href, isCurrent: href == place, mark: href == "/jobs" && failures > 0 ? Self.count(failures) : nil)
+      }
+    }
     let text = try await Self.renderers.runIfActive { [library] in
       let body = library.render(contents, withTemplate: template) ?? ""
-      let frame = Frame(title: title, links: links, hasLinks: !links.isEmpty, style: PageFiles.style, body: body, script: script)
+      let frame = Frame(
+        title: title, links: links ?? [], hasLinks: links != nil, reader: reader, style: PageFiles.style, body: body, script: script)
       return library.render(frame, withTemplate: "page") ?? ""
     }
     var headers: HTTPFields = [
@@ -75,6 +97,37 @@ struct Page: Sendable {
     return Response(status: status, headers: headers, body: .init(byteBuffer: ByteBuffer(string: text)))
   }
 
+  private static let places = [
+    ("Captures", "/"), ("Jobs", "/jobs"), ("Datasets", "/datasets"), ("Devices and keys", "/devices"), ("Live", "/live"),
+    ("Server", "/server"),
+  ]
+
+  private static let machine = ProcessInfo.processInfo.hostName
+
+  private func reader(_ key: APIKey?) -> Reader {
+    Reader(
+      server: configuration.baseURL.flatMap(Origin.name(ofURL:)) ?? Self.machine,
+      project: key?.scope.map { "project \(Figure.short($0, 100))" } ?? "all projects",
+      key: key.map { Figure.short($0.name, 100) }, purpose: key?.power.purpose ?? "")
+  }
+
+  private static let mostFailures = 100
+
+  private static func count(_ failures: Int) -> String { "\(failures < mostFailures ? "\(failures)" : "\(mostFailures) or more") failed" }
+
+  /// Conversions that failed, up to a number.
+  ///
+  /// - Parameter project: The only one; `nil` for all.
+  private func failures(of project: String?) async throws -> Int {
+    try await database.pool.read { database in
+      try Int.fetchOne(
+        database,
+        sql: """
+          SELECT COUNT(*) FROM (SELECT 1 FROM capture WHERE status = 'failed' \(project == nil ? "" : "AND project = ?") LIMIT \(Self.mostFailures))
+          """, arguments: project.map { [$0] } ?? []) ?? 0
+    }
+  }
+
   private struct Message {
     var title: String
     var message: String
@@ -82,11 +135,11 @@ struct Page: Sendable {
   }
 
   /// A page of one sentence, with a link to itself where it will soon say something else.
-  func message(_ title: String, _ message: String, canRepeat: Bool = false, place: String?, status: HTTPResponse.Status) async throws
-    -> Response
-  {
+  func message(
+    _ title: String, _ message: String, canRepeat: Bool = false, place: String?, for context: CaptureContext, status: HTTPResponse.Status
+  ) async throws -> Response {
     try await response(
-      title, template: "message", Message(title: title, message: message, canRepeat: canRepeat), place: place, status: status)
+      title, template: "message", Message(title: title, message: message, canRepeat: canRepeat), place: place, for: context, status: status)
   }
 }
 
@@ -108,14 +161,14 @@ struct PageFailures: RouterMiddleware {
       let isMissing = error.status == .notFound
       return try await page.message(
         isMissing ? "Not found" : "Not possible", isMissing ? "There is nothing at this address." : "That cannot be done at this address.",
-        place: isForGuests ? nil : "", status: error.status)
+        place: isForGuests ? nil : "", for: context, status: error.status)
     } catch let failure as Failure {
       context.logger.info("\(failure.status.code) \(failure.code): \(failure.reason ?? failure.message)")
       let advice =
         failure.code == KeyMiddleware.keyRequired ? ". Load the page again, and give the key as the password; any user name will do." : ""
       var response = try await page.message(
         failure.status == .notFound ? "Not found" : "Not possible", failure.message + advice, place: isForGuests ? nil : "",
-        status: failure.status)
+        for: context, status: failure.status)
       for field in failure.headers { response.headers[field.name] = field.value }
       return response
     }
@@ -143,6 +196,17 @@ enum Figure {
 
   /// Such as 2025-11-27 10:30:20 UTC.
   static func time(_ milliseconds: Int64) -> String { Time.text(milliseconds).prefix(19).replacing("T", with: " ") + " UTC" }
+
+  /// Such as 27 Nov 18:20, by UTC; with the year where that is not this one.
+  static func moment(_ milliseconds: Int64, now: Int64 = Time.now()) -> String {
+    let (text, today) = (Time.text(milliseconds), Time.text(now))
+    let parts = text.split { "-T:".contains($0) }.map(String.init)
+    guard parts.count > 4, let month = Int(parts[1]), months.indices.contains(month - 1), let day = Int(parts[2]) else { return text }
+    let year = text.prefix(4) == today.prefix(4) ? "" : " \(parts[0])"
+    return "\(day) \(months[month - 1])\(year) \(parts[3]):\(parts[4])"
+  }
+
+  private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
   /// A path below an address.
   static func address(_ path: String) -> String {

@@ -16,6 +16,7 @@ enum PageFiles {
       ("datasets", PackageResources.datasets_mustache), ("devices", PackageResources.devices_mustache),
       ("jobs", PackageResources.jobs_mustache),
       ("live", PackageResources.live_mustache), ("message", PackageResources.message_mustache), ("page", PackageResources.page_mustache),
+      ("server", PackageResources.server_mustache),
     ] {
       try library.register(String(decoding: bytes, as: UTF8.self), named: name)
     }

@@ -4,11 +4,8 @@
 (() => {
   const root = document.getElementById('player');
   const part = name => document.getElementById('player-' + name);
-  const movie = part('movie'), canvas = part('canvas'), slider = part('slider'), play = part('play'), depthBox = part('depth');
+  const movie = part('movie'), canvas = part('canvas'), slider = part('slider'), play = part('play'), amount = part('depth');
   const pen = canvas.getContext('2d');
-  // Depth maps are drawn this opaque over an image.
-  const opacity = 0.6;
-
   let episode, images, depth, dot;
   let hasMovie = false, isPlaying = false;
   // Seconds since the first row, of the image that is shown.
@@ -39,7 +36,10 @@
   function draw() {
     pen.clearRect(0, 0, canvas.width, canvas.height);
     if (!hasMovie && images) drawCell(images, now, 1);
-    if (depth && depthBox.checked) drawCell(depth, now, hasMovie || images ? opacity : 1);
+    // What is below can be seen; depth maps alone are all that there is.
+    const opacity = hasMovie || images ? amount.value / 100 : 1;
+    if (depth && opacity > 0) drawCell(depth, now, opacity);
+    amount.setAttribute('aria-valuetext', amount.value + ' %');
     slider.max = seconds();
     slider.value = now;
     const words = now.toFixed(1) + ' of ' + seconds().toFixed(1) + ' s';
@@ -119,6 +119,8 @@
     movie.hidden = !hasMovie;
     part('unplayable').hidden = hasMovie || !root.dataset.movie;
     part('depth-choice').hidden = !depth;
+    amount.parentElement.hidden = !hasMovie && !images;
+    canvas.parentElement.style.setProperty('--ratio', canvas.width / canvas.height);
     const svg = document.querySelector('.path svg');
     if (svg && episode.trajectory?.track.length) {
       dot = document.createElementNS('http://www.w3.org/2000/svg', 'circle');
@@ -128,7 +130,7 @@
     }
     play.onclick = () => setPlaying(!isPlaying);
     slider.oninput = () => seek(Number(slider.value));
-    depthBox.onchange = draw;
+    amount.oninput = draw;
     movie.onseeked = () => { if (!isPlaying) draw(); };
     // Others pause it too: a key of the keyboard, a call, a tab in the background.
     movie.onended = movie.onpause = movie.onerror = () => { if (isPlaying) setPlaying(false); };

@@ -18,6 +18,6 @@ struct LivePage {
       canChange: context.key?.allows(.change) ?? true,
       socket: configuration.root(for: request).replacing(/^http/, with: "ws"),
       key: configuration.needsKey(isForwarded: request.isForwarded) ? "?key=KEY" : "")
-    return try await page.response("Live view", template: "live", contents, place: "/live", script: PageFiles.liveScript)
+    return try await page.response("Live view", template: "live", contents, place: "/live", for: context, script: PageFiles.liveScript)
   }
 }

@@ -20,8 +20,7 @@ struct MovieUpload {
       let key = SlowMotionKey.key(request.uri, authorization: request.headers[.authorization])
       let access = try await SlowMotionKey(configuration: configuration, database: database).access(key, isForwarded: request.isForwarded)
       guard case .granted(let found) = access else { throw KeyMiddleware.refusal("An API key is needed") }
-      context.key = found
-      try found?.check(.upload)
+      try context.admit(found, to: .upload)
       return try await receive(request, found?.project ?? "default")
     } catch {
       // Nobody else learns of it: the phone gets no answer, and keeps its movie.

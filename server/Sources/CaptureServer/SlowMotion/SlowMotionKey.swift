@@ -44,8 +44,7 @@ struct SlowMotionKeyMiddleware: RouterMiddleware {
     else {
       throw key.map(KeyMiddleware.unknown) ?? KeyMiddleware.refusal("An API key is needed: ?key=KEY")
     }
-    context.key = found
-    try found?.check(Deed(request))
+    try context.admit(found, to: Deed(request))
     return try await next(request, context)
   }
 }

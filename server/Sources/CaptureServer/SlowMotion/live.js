@@ -95,7 +95,7 @@ function show(frame) {
     URL.revokeObjectURL(url);
     if (event.type === 'load') {
       image.hidden = false;
-      at('nothing').hidden = true;
+      at('empty').hidden = true;
       at('size').textContent = image.naturalWidth + ' x ' + image.naturalHeight;
       const age = frame.time === null ? null : (Date.now() + ahead) / 1000 - frame.time;
       ages.push({ at: performance.now(), age });
@@ -130,7 +130,7 @@ function measure() {
   at('cameras').textContent = cameras.size > 1 ? cameras.size + ', whose images are mixed: ' + known : known;
   if (arrivals.length) return;
   at('frame').hidden = true;
-  at('nothing').hidden = false;
+  at('empty').hidden = false;
   at('size').textContent = '-';
 }
 

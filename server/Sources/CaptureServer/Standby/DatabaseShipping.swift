@@ -83,16 +83,33 @@ final class DatabaseShipping: Service, CustomStringConvertible, @unchecked Senda
   /// Makes sure that the newest complete generation of the place is of this database. Throws `Mistake`.
   private func check(_ names: [String]) async throws {
     guard let newest = Generation.complete(among: names).last else { return }
-    let found = try JSONDecoder().decode(Generation.Description.self, from: try await place.read(newest.description))
-    let (id, number) = try await database.pool.read { database in
-      (try Int.fetchOne(database, sql: "PRAGMA application_id"), try Int.fetchOne(database, sql: "PRAGMA user_version"))
-    }
-    if id == found.database, let number, number >= newest.number { return }
+    guard let mistake = try await Self.mistake(newest, at: place, of: try await database.pool.read(CopyNumbers.init)) else { return }
     isSuperseded = true
-    throw Mistake(
-      id == found.database
-        ? "--standby: another server goes on with this database, from its copy \(newest.name)"
-        : "--standby: the place has copies of another database; restore it, or name an empty place")
+    throw mistake
+  }
+
+  /// What a database says of its copies.
+  struct CopyNumbers: Sendable {
+    /// 0 for a database that was never copied, or for none.
+    var id = 0
+    var generation = 0
+
+    init() {}
+
+    init(_ database: Database) throws {
+      id = try Int.fetchOne(database, sql: "PRAGMA application_id") ?? 0
+      generation = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+    }
+  }
+
+  /// Why the newest complete generation of a place is not of a database; `nil` where it is.
+  static func mistake(_ newest: Generation, at place: StandbyPlace, of database: CopyNumbers) async throws -> Mistake? {
+    let found = try JSONDecoder().decode(Generation.Description.self, from: try await place.read(newest.description))
+    if database.id != found.database {
+      return Mistake("--standby: the place has copies of another database; restore it, or name an empty place")
+    }
+    return database.generation >= newest.number
+      ? nil : Mistake("--standby: another server goes on with this database, from its copy \(newest.name)")
   }
 
   private func ship() async throws {

@@ -50,6 +50,18 @@ enum StandbyPlace: Sendable {
     }
   }
 
+  /// When a file was written; `nil` where that is not known.
+  func time(of name: String) async throws -> Date? {
+    switch self {
+    case .bucket(let client):
+      let words = DateFormatter()
+      (words.locale, words.timeZone, words.dateFormat) = (Locale(identifier: "en_US_POSIX"), .gmt, "EEE, dd MMM yyyy HH:mm:ss zzz")
+      return try await client.send("HEAD", name).headers["last-modified"].flatMap { words.date(from: $0) }
+    case .folder(let root):
+      return try FileManager.default.attributesOfItem(atPath: root + "/" + name)[.modificationDate] as? Date
+    }
+  }
+
   /// The names of all files, sorted.
   func names() async throws -> [String] {
     switch self {

@@ -85,11 +85,6 @@ struct Intake: Sendable {
     }
     try check(
       "project", configuration.projectQuota,
-      """
-      SELECT SUM(bytes) FROM (
-        SELECT bytes FROM capture WHERE project = ? AND isStranger <= ?
-        UNION ALL SELECT COALESCE(length, "offset") FROM upload WHERE project = ? AND capture IS NULL
-        UNION ALL SELECT bytes FROM folder WHERE project = ? AND capture IS NULL)
-      """, [project, isStranger, project, project])
+      "SELECT SUM(bytes) FROM (\(ProjectUse.parts)) WHERE project = ?", [isStranger, project])
   }
 }

@@ -68,6 +68,14 @@ struct DataFolder: Sendable {
     }
   }
 
+  /// Whether a server runs on a data folder.
+  static func isInUse(_ path: String) -> Bool {
+    let descriptor = open(path + "/server.lock", O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { return false }
+    defer { close(descriptor) }
+    return flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK
+  }
+
   /// Free bytes for us.
   var freeBytes: Int64 { DurableFile.freeBytes(path) }
 }

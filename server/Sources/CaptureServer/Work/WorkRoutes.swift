@@ -102,12 +102,30 @@ struct WorkRoutes {
     let (file, _) = try await request.receive(as: "file", in: staging, intake)
     // It may have ended while the bytes came.
     _ = try await leases.capture(lease)
-    let target = folder(lease) + "/" + Converter.result + "/" + name
+    let result = folder(lease) + "/" + Converter.result
+    let target = result + "/" + name
     try await NIOThreadPool.singleton.runIfActive {
-      try DurableFile.makeFolders(URL(fileURLWithPath: target).deletingLastPathComponent().path)
-      try DurableFile.rename(file.path, to: target)
+      do {
+        try DurableFile.makeFolders(URL(fileURLWithPath: target).deletingLastPathComponent().path)
+        try DurableFile.rename(file.path, to: target)
+      } catch {
+        guard Self.isTaken(name, in: result) else { throw error }
+        throw Failure.invalid("\(name): there is a file where this has a folder, or a folder of this name")
+      }
     }
     return Response(status: .noContent)
+  }
+
+  /// Whether there is a folder of that name, or a file where the name has a folder.
+  private static func isTaken(_ name: String, in result: String) -> Bool {
+    var path = result
+    let kinds = name.split(separator: "/").compactMap { part -> mode_t? in
+      path += "/" + part
+      var status = stat()
+      return lstat(path, &status) == 0 ? status.st_mode & S_IFMT : nil
+    }
+    let isWhole = kinds.count == name.split(separator: "/").count
+    return kinds.dropLast(isWhole ? 1 : 0).contains { $0 != S_IFDIR } || isWhole && kinds.last == S_IFDIR
   }
 
   @Sendable private func finish(_ request: Request, _ context: CaptureContext) async throws -> Response {

@@ -43,7 +43,7 @@ package struct Worker: Sendable {
   private let client: HTTPClient
   private let scratch: WorkerScratch
   private let logger: Logger
-  /// Captures under way.
+  /// Places that ask for a capture, or convert one.
   private let busy = Count()
 
   private final class Count: Sendable { let number = Mutex(0) }
@@ -81,13 +81,17 @@ package struct Worker: Sendable {
 
   private func work() async throws {
     while true {
+      busy.number.withLock { $0 += 1 }
       guard let assignment = try await ask() else {
-        // Meanwhile a capture comes back that another worker fell silent with.
-        if options.endsWhenIdle, busy.number.withLock({ $0 == 0 }) { return }
+        // While another place is busy, a capture may come back that another worker fell silent with.
+        let isLast = busy.number.withLock { number in
+          number -= 1
+          return number == 0
+        }
+        if options.endsWhenIdle, isLast { return }
         try await Task.sleep(for: .seconds(Self.idlePause * Double.random(in: 1...1.25)))
         continue
       }
-      busy.number.withLock { $0 += 1 }
       defer { busy.number.withLock { $0 -= 1 } }
       logger.info("capture \(assignment.capture): begun")
       do {

@@ -9,8 +9,8 @@ struct S3Store: CaptureStore {
   private let cache: String
   /// Files of a capture that are sent, fetched or removed at a time.
   private static let width = 8
-  /// Bytes of a block of a download, which a slow reader keeps in memory.
-  private static let blockSize: Int64 = 2 << 20
+  /// Bytes that are asked for at a time: for a conversion, and for a download, where a reader that takes nothing keeps them in memory.
+  private static let (fetchSize, blockSize): (Int64, Int64) = (2 << 20, 256 << 10)
 
   /// Throws `Mistake` if the bucket cannot be used.
   init(_ client: S3Client, cache: String) async throws {
@@ -111,14 +111,20 @@ struct S3Store: CaptureStore {
   private func fetch(_ file: CaptureFile, to path: String) async throws {
     try FileManager.default.createDirectory(atPath: (path as NSString).deletingLastPathComponent, withIntermediateDirectories: true)
     let copy = try IncomingFile(path: path)
-    try await read(file, 0..<file.bytes) { try await copy.append($0) }
+    try await read(file, 0..<file.bytes, by: Self.fetchSize) { try await copy.append($0) }
     guard Hex.text(try await copy.finish()) == file.sha256 else { throw damaged(file, "has another digest") }
   }
 
   func read(_ file: CaptureFile, _ range: Range<Int64>, _ body: (ByteBuffer) async throws -> Void) async throws {
+    try await read(file, range, by: Self.blockSize, body)
+  }
+
+  private func read(
+    _ file: CaptureFile, _ range: Range<Int64>, by size: Int64, _ body: (ByteBuffer) async throws -> Void
+  ) async throws {
     var offset = range.lowerBound
     while offset < range.upperBound {
-      let end = min(range.upperBound, offset + Self.blockSize)
+      let end = min(range.upperBound, offset + size)
       let data: Data
       do {
         data = try await client.send("GET", key(file.capture, file.name), headers: ["range": "bytes=\(offset)-\(end - 1)"]).body
