@@ -73,7 +73,7 @@ package struct DatasetDescription {
   /// shard that cannot be read.
   ///
   /// - Parameter checks: How a shard is checked that another program has written to, before it is opened.
-  package init(_ directory: String, options: Options, threads: Int, checks: Verification.ExternalChecks) throws {
+  package init(_ directory: String, options: Options, threads: Int, checks: Verification.ExternalChecks = .none) throws {
     try Self.check(options)
     let (dataset, run) = try Dataset.opened(directory, checks: checks)
     (self.dataset, self.options) = (dataset, options)

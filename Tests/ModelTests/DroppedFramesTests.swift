@@ -9,7 +9,7 @@ import Testing
 
   @Test func aStepOverNothingIsWhereTheCameraDroppedFrames() {
     #expect(frames.droppedFrames()?.count == 1)
-    #expect(frames.findings(places: Array(3..<10)).map(\.code) == [.framesDropped, .shortEpisode])
+    #expect(frames.findings(places: Array(3..<10)).map(\.code) == [.framesDropped])
   }
 
   @Test func aStepOverAFrameThatTheReaderDroppedIsNone() {

@@ -26,13 +26,13 @@ import TestSupport
   @Test func aTakeConvertedAgainFromOtherInputsIsNotOnThePage() throws {
     try convertAgain { $0.inputDigest = Digest.of("other inputs").description }
     #expect(
-      try ReportedTakes(dataset).notes == [
+      try ReportedTakes(dataset, .none).notes == [
         "A later run has not finished: 1 take that it converted is not in the manifest and not on this page."
       ])
   }
 
   @Test func aTakeConvertedAgainFromTheSameInputsIsOnThePage() throws {
     try convertAgain { _ in }
-    #expect(try ReportedTakes(dataset).notes == [])
+    #expect(try ReportedTakes(dataset, .none).notes == [])
   }
 }

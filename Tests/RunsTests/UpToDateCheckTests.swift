@@ -48,8 +48,8 @@ import TestSupport
     for entry in entries { try journal.append(entry, record: Array("{}".utf8)) }
     let freshness = UpToDateCheck(
       journal: journal, earlier: Dictionary(grouping: entries, by: \.id.take), conversion: conversion, directory: directory.path,
-      checksContent: checksContent)
-    if case .fresh = try freshness.verdict(job) { return true }
+      checksContent: checksContent, replaces: false, checks: .none)
+    if case .fresh = try freshness.verdict(job, log: { _ in }) { return true }
     return false
   }
 
@@ -113,8 +113,9 @@ import TestSupport
       path: "episodes/a.memory", bytes: 0, samples: 0, arrays: [], structureDigest: Digest.of(""), attributesDigest: Digest.of(""))
     try journal.append(written, record: record.canonicalBytes)
     let freshness = UpToDateCheck(
-      journal: journal, earlier: ["a": [written]], conversion: conversion, directory: directory.path, checksContent: false)
-    guard case .stale(let reason) = try freshness.verdict(job) else { return #expect(Bool(false), "it is fresh") }
+      journal: journal, earlier: ["a": [written]], conversion: conversion, directory: directory.path, checksContent: false,
+      replaces: false, checks: .none)
+    guard case .stale(let reason) = try freshness.verdict(job, log: { _ in }) else { return #expect(Bool(false), "it is fresh") }
     #expect(reason?.contains("shard") == true)
   }
 }

@@ -142,12 +142,12 @@ def readings(seconds=COUNT / 60, late=0.0):
 
 
 def inertial(seconds=COUNT / 60):
-    """100 Hz, handled up to 2 ms late; nothing that looks like the camera's motion."""
+    """100 Hz, handled up to 2 ms late; it turns about as fast as the camera, evenly, so that nothing looks like the camera's motion."""
     random = np.random.default_rng(3)
     late = random.uniform(0, 2e-3, round(seconds * 100) + 1)
     late[0] = 0
     times = [round(EPOCH + k / 100 + late[k], 6) for k in range(len(late))]
-    return [{"timestamp": t, "accel": random.normal(0, 0.01, 3).tolist(), "gyro": random.normal(0, 0.01, 3).tolist()} for t in times]
+    return [{"timestamp": t, "accel": random.normal(0, 0.01, 3).tolist(), "gyro": random.normal([0.4, 0.6, 0.3], 0.01, 3).tolist()} for t in times]
 
 
 PHONE = {"deviceModel": "iPhone16,1", "iosVersion": "17.2", "startTime": "2026-02-18T20:23:54Z", "endTime": "2026-02-18T20:23:55Z",

@@ -71,7 +71,8 @@ def test_a_shard_is_a_dataset_of_one_episode_that_knows_its_manifest(split):
         (episode,) = ds
         assert (episode.name, episode.id, episode.take_id, episode.part, episode.split) == ("demo_0", f"{STACK}.1", STACK, 1, "train")
         assert [take["id"] for take in ds.takes] == [f"{STACK}.1"] and ds.splits == {} and len(ds.statistics) == 0
-        assert {finding.code for finding in episode.findings} == {"frames-dropped", "depth-missing", "count-mismatch", "day-contradictory"}
+        assert {finding.code for finding in episode.findings} == {
+            "frames-dropped", "depth-missing", "count-mismatch", "day-contradictory", "short-episode"}
         assert ds.record == manifest(split)["record"] and ds.findings == []
 
 
