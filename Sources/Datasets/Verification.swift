@@ -88,11 +88,12 @@ package struct Verification: Sendable, Codable {
   }
   package mutating func note(_ sentence: String) { notes.append(sentence) }
 
-  /// Notes that another program has written to a shard whose recorded contents are sound.
+  /// Lists what another program has added to a shard, and notes it where the recorded contents are sound.
   ///
-  /// `additions`: What it has added; empty where it has only stored the contents in another way. `bytes`: The size of the file now.
-  mutating func addNote(_ additions: [String], to output: OutputRecord, now bytes: Int64) {
+  /// `additions`: Empty where it has only stored the contents in another way. `bytes`: The size of the file now.
+  mutating func add(_ additions: [String], to output: OutputRecord, now bytes: Int64) {
     added += additions.map { "\(output.path):\($0)".onOneLine }
+    guard isSound else { return }
     var named = additions.prefix(3).joined(separator: ", ").onOneLine
     if additions.count > 3 { named += " and \(additions.count - 3) more" }
     note(

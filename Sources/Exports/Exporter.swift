@@ -102,12 +102,13 @@ extension Exporter {
 extension Dataset {
   /// Ids of the episodes with these ids, or of the takes with these ids; all if there are none. Throws `UsageError`.
   package func ids(_ selected: [String]) throws -> [String] {
-    let written = written
-    for id in selected where !written.contains(where: { [$0.id.text, $0.id.take].contains(id) }) {
+    let (written, wanted) = (written, Set(selected))
+    let known = Set(written.map(\.id.text) + written.map(\.id.take))
+    for id in selected where !known.contains(id) {
       let meant = Spelling.hint(for: id, among: written.map(\.id.text))
       throw UsageError("\(directory) has no episode \(id)\(meant)")
     }
-    return written.filter { selected.isEmpty || selected.contains($0.id.text) || selected.contains($0.id.take) }.map(\.id.text)
+    return written.filter { wanted.isEmpty || wanted.contains($0.id.text) || wanted.contains($0.id.take) }.map(\.id.text)
   }
 
   /// The episodes with these ids, or of the takes with these ids, in the order of the index; all if there are none.

@@ -98,6 +98,8 @@ package struct DatasetMerge: Sendable {
         publication.parts = Dictionary(members.map { ($0.entry.id.text, $0.part ?? .train) }, uniquingKeysWith: { first, _ in first })
       }
       publication.sources = .array(sourceRecords(members))
+      // Shards of Takeset 0.3.0 carry the digest of the whole pipeline, which a record with both digests covers, too.
+      publication.recorded = (sources.first { $0.record.conversionDigest != nil } ?? sources.first)?.record
       let findings = try publication.write(entries, of: Journal(path: journalPath), to: staged.path)
       if isCancelled() { throw CancellationError() }
       try staged.commit()

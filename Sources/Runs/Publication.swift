@@ -25,6 +25,9 @@ package struct Publication {
   var ignored: [Finding] = []
   /// The datasets that the episodes come from, for the manifest.
   package var sources: JSONValue?
+  /// The record whose pipeline and digests stand in the manifest as they are, because its shards carry them: an earlier version had other
+  /// options. `nil` for those of `pipeline`.
+  package var recorded: ManifestRecord?
 
   package init(pipeline: Pipeline, tool: ToolIdentity, started: Date, commandLine: [String]) {
     (self.pipeline, self.tool, self.started, self.commandLine) = (pipeline, tool, started, commandLine)
@@ -34,7 +37,7 @@ package struct Publication {
   package func write(_ unordered: some Sequence<Journal.Entry>, of journal: Journal, to directory: String) throws -> [Finding] {
     let entries = unordered.sorted { $0.id < $1.id }
     let written = entries.filter { $0.outcome == .written }
-    let digest = pipeline.digest().description
+    let digest = recorded?.pipelineDigest ?? pipeline.digest().description
     let split = split(written)
     let members = zip(written, split.parts).map { DatasetMember(id: $0.id.text, samples: $0.framesOut, part: $1) }
     let readers = Set(written.map { $0.reader ?? "" })
@@ -50,8 +53,8 @@ package struct Publication {
       let said = index.findings
       index.findings += ignored
       var manifest = Manifest(
-        tool: tool, pipeline: pipeline.canonical(), pipelineDigest: digest,
-        conversionDigest: pipeline.conversionDigest().description, split: split,
+        tool: tool, pipeline: recorded?.pipeline ?? pipeline.canonical(), pipelineDigest: digest,
+        conversionDigest: recorded.map { $0.conversionDigest ?? digest } ?? pipeline.conversionDigest().description, split: split,
         parts: members.map { ($0.id, $0.part) }, entries: entries, index: index, run: runSection(stamp))
       manifest.sources = sources
       try manifest.write(to: path) { id in

@@ -37,9 +37,16 @@ struct UpToDateCheck: Sendable {
   func additions(to take: String) -> String? {
     guard !replaces else { return nil }
     let notes = (earlier[take] ?? []).flatMap { entry -> [String] in
-      let shard = Self.stamp(of: directory + "/" + DatasetFiles.shard(of: entry.id.text))
-      guard entry.outcome == .written, let shard, shard != entry.shard, let report = try? compared(entry), report.isSound else { return [] }
-      return report.added.isEmpty ? [] : report.notes
+      let path = DatasetFiles.shard(of: entry.id.text)
+      guard entry.outcome == .written, let shard = Self.stamp(of: directory + "/" + path), shard != entry.shard else { return [] }
+      do {
+        let report = try compared(entry)
+        if report.added.isEmpty { return [] }
+        if report.isSound { return report.notes }
+        return ["\(report.added.joined(separator: ", ")) was added by another program, and \(path) is damaged"]
+      } catch {
+        return ["\(path) was changed and cannot be compared (\(error))"]
+      }
     }
     guard !notes.isEmpty else { return nil }
     return "\(notes.joined(separator: "; ")); the episode is kept as it is, and --replace gives up what was added"

@@ -37,7 +37,10 @@ package struct TakeOrigin: Sendable, Equatable, Codable {
     (variant, device, folder, group) = (text("variant"), text("device"), text("folder"), text("group"))
     dates = (json["dates"]?.array ?? []).compactMap { date in
       guard let parts = date.array, parts.count >= 2, let source = parts[0].string, let day = parts[1].string else { return nil }
-      return RecordingDate(shared(source), day: shared(day), seconds: parts.dropFirst(2).first?.integer)
+      let seconds = parts.dropFirst(2).first?.integer
+      // Sums with offsets of time zones and hours stay in range.
+      guard day.utf8.count == 10, seconds.map({ $0.magnitude < 1 << 40 }) ?? true else { return nil }
+      return RecordingDate(shared(source), day: shared(day), seconds: seconds)
     }
   }
 }

@@ -91,6 +91,18 @@ def test_who_may_make_and_revoke_keys(guarded):
     assert end is not None
 
 
+@pytest.mark.parametrize("power", ["work", "monitor"])
+def test_the_operators_keys_are_of_no_project(start, power):
+    """They are stored with the project `default`, whose keys neither see nor revoke them."""
+    server = start("--require-key")
+    owner, operators = add(server.data, "--name", "owner"), add(server.data, "--name", "operators", "--power", power)
+    (identity,) = [found[0] for found in listed(server.data) if "operators" in found]
+    assert "operators" not in server.get("/devices", headers=bearer(owner)).text
+    assert server.post(f"/keys/{identity}/revoke", headers=bearer(owner), allow_redirects=False).status_code == 404
+    assert "revoked" not in next(found for found in listed(server.data) if "operators" in found)
+    assert server.get("/health", headers=bearer(operators)).status_code == 200
+
+
 def test_keys_end_with_those_that_made_them(guarded):
     """Whoever had a key must not have made others that outlive it."""
     server, owner = guarded

@@ -68,6 +68,9 @@ def test_strangers_learn_nothing_of_the_server(start):
     for path in "/", "/live", "/nowhere":
         text = server.get(path, headers={"Accept": "text/html"}).text
         assert '<div class="where"><strong>Takeset</strong></div>' in text and "1 failed" not in text, path
+    # What needs no key says no more to those who have none.
+    refused = server.post("/api/v1/devices/register", headers={"Accept": "text/html"}, data=b"{}").text
+    assert "<strong>Takeset</strong>" in refused and "1 failed" not in refused and "all projects" not in refused
 
 
 def test_what_has_failed_is_marked_for_those_who_may_see_it(start):

@@ -30,7 +30,7 @@ package enum ExternalCheck {
         if let dataset = try? file.root.dataset(rows) { try note(dataset, "/" + rows, nil, in: &attributes) }
       }
       if attributes.digest != output.attributesDigest { report.differ(output.path, "attributes have changed") }
-      if report.isSound { report.addNote(try additions(to: file.root, output), to: output, now: try FileStamp.of(path).bytes) }
+      report.add(try additions(to: file.root, output), to: output, now: try FileStamp.of(path).bytes)
     }
     return report
   }

@@ -100,13 +100,14 @@ struct HDF5Check {
     }
   }
 
-  /// Checks a file whose structure has changed. If its length is unchanged, it is damaged; otherwise another program has added to it or
-  /// rewritten it, which is allowed as long as everything that the record names is unchanged.
+  /// Checks a file whose structure has changed. Another program may have added to it or rewritten it, as long as everything that the record
+  /// names is unchanged; where it has the same length and nothing was added, it is damaged.
   private func checkExternal(
     _ take: TakeRecord, _ output: OutputRecord, _ damage: String, into report: inout Verification
   ) throws {
-    if try FileStamp.of(directory + "/" + output.path).bytes == output.bytes { report.differ(output.path, damage) }
-    report.merge(try report.checkExternalShard(directory + "/" + output.path, output))
+    let found = try report.checkExternalShard(directory + "/" + output.path, output)
+    if found.added.isEmpty, try FileStamp.of(directory + "/" + output.path).bytes == output.bytes { report.differ(output.path, damage) }
+    report.merge(found)
   }
 
   // MARK: The index

@@ -26,14 +26,14 @@ package struct RecordedShard: Sendable {
       (map, note) = (shard.map, nil)
       return
     }
-    // What is added makes a file longer. Bytes that have changed are damage.
-    guard stamp.bytes != output.bytes else {
-      throw FileMap.Damaged(description: "it was changed after it was written; takeset verify says what differs")
-    }
     let report = try checks.shard(path, output)
     if let first = report.differences.first {
       let place = first.path.split(separator: ":", maxSplits: 1).dropFirst().first ?? "it"
       throw FileMap.Damaged(description: "\(place) \(first.message); takeset verify says what else differs")
+    }
+    // Other bytes in a file of the same length are damage, unless something was added.
+    guard stamp.bytes != output.bytes || !report.added.isEmpty else {
+      throw FileMap.Damaged(description: "it was changed after it was written; takeset verify says what differs")
     }
     (map, note) = (nil, report.notes.first)
   }

@@ -14,7 +14,7 @@ package struct ManifestRecord: Sendable {
   package var pipeline: JSONValue
   package var pipelineDigest: String
   /// The digest of the pipeline without what concerns the index alone; Takeset 0.3.0 has not written it.
-  var conversionDigest: String?
+  package var conversionDigest: String?
   package var index: Index
   package var splits: [String: JSONValue]
   /// Statistics by key.

@@ -91,7 +91,9 @@ struct NumberedCapture {
     let (all, times) = (poses.entries.filter(\.isInOrder).map(\.timestamp), shown.filter(\.isInOrder).map(\.timestamp))
     guard let first = all.first, let last = all.last, let begin = times.first, let end = times.last, let step = Cadence(times).nominalPeriod
     else { return }
-    let limit = max(Self.stepsAtAnEnd * step, Self.leastAtAnEnd)
+    // An app may choose its images in irregular steps.
+    let longest = zip(times, times.dropFirst()).map { Double($1.since($0)) }.max() ?? 0
+    let limit = max(Self.stepsAtAnEnd * step, longest, Self.leastAtAnEnd)
     func seconds(_ nanoseconds: Double) -> String { "\((nanoseconds / 1e7).rounded() / 100) s" }
     for (missing, what, side) in [(begin.since(first), "begin", "after the first"), (last.since(end), "end", "before the last")]
     where Double(missing) > limit {

@@ -133,7 +133,7 @@ struct FrameJoin {
     if rows.count < sourceFrames {
       var next = 0
       let all = named.union(images?.keys.map(\.self) ?? []).sorted()
-      let countsFrames = all.last.flatMap { last in all.first.map { Double(last) - Double($0) < 2 * Double(all.count) } } ?? true
+      let countsFrames = all.last.flatMap { last in all.first.map { Double(last) - Double($0) < 1.5 * Double(all.count) } } ?? true
       places = rows.map { row in
         let number = poses.entries[row].number
         if countsFrames { return Int(number) }

@@ -4,19 +4,21 @@ package import Model
 /// A check of an IMU against the poses, whichever reader made them: both tell how fast the phone turns. Degrees a second that are taken for radians are 57
 /// times as fast.
 package enum RotationCheck {
-  /// How many times as fast one may be as the other on average: shaking that is faster than poses follow is in the IMU alone.
+  /// How many times as fast one may be as the other on average.
   private static let factor = 5.0
   /// Rates below this are noise, in rad/s.
   private static let least = 0.2
-  /// Poses are compared so far apart, which leaves out their noise, and no farther than the gap, in nanoseconds.
+  /// Both are compared over steps of this length, in which shaking and the poses' noise cancel, and no longer than the gap, in nanoseconds.
   private static let step: Int64 = 100_000_000, gap: Int64 = 500_000_000
   private static let fewest = 18
+  /// By which part the spans of both may differ where their clocks do: where one goes on alone, nothing is known of the other.
+  private static let spanDifference = 0.1
 
   package static func findings(_ episode: Episode) -> [Finding] {
     guard !episode.findings.contains(where: { $0.code == .imuImplausible || $0.code == .samplesOutside }),
       let imu = episode.streams[.imu], let poses = episode.streams[.pose], poses.spec.kind.poseFrame != nil,
-      let device = rate(ofIMU: imu), let camera = rate(ofPoses: poses), max(device, camera) > least,
-      device > factor * camera || camera > factor * device
+      let span = span(of: imu, beside: poses), let device = rate(ofIMU: imu, in: span), let camera = rate(ofPoses: poses),
+      max(device, camera) > least, device > factor * camera || camera > factor * device
     else { return [] }
     var finding = Finding(
       .imuImplausible,
@@ -26,6 +28,16 @@ package enum RotationCheck {
       ))
     finding.field = StreamName.imu.rawValue
     return [finding]
+  }
+
+  /// The times of the IMU that are of the poses: on one clock those between the first and the last pose, on two all, if both are equally long.
+  private static func span(of imu: SampleStream, beside poses: SampleStream) -> ClosedRange<Timestamp>? {
+    guard let first = poses.timestamps.first, let last = poses.timestamps.last, let start = imu.timestamps.first,
+      let end = imu.timestamps.last, first <= last, start <= end
+    else { return nil }
+    if imu.spec.clock == poses.spec.clock { return first...last }
+    let (own, other) = (Double(end.since(start)), Double(last.since(first)))
+    return abs(own - other) <= spanDifference * other ? start...end : nil
   }
 
   private static func vectors(_ stream: SampleStream, width: Int) -> [[Double]]? {
@@ -38,10 +50,19 @@ package enum RotationCheck {
     return found.count == stream.timestamps.count ? found : nil
   }
 
-  private static func rate(ofIMU stream: SampleStream) -> Double? {
+  /// The mean of the rates over the steps, in each of which the readings are averaged as vectors.
+  private static func rate(ofIMU stream: SampleStream, in span: ClosedRange<Timestamp>) -> Double? {
     guard let readings = vectors(stream, width: 6) else { return nil }
-    return readings.reduce(0) { $0 + ($1[3] * $1[3] + $1[4] * $1[4] + $1[5] * $1[5]).squareRoot() } / Double(readings.count)
+    var sums: [Int64: (sum: SIMD3<Double>, count: Double)] = [:]
+    for (time, reading) in zip(stream.timestamps, readings) where span.contains(time) {
+      sums[time.since(span.lowerBound) / step, default: (.zero, 0)].sum += SIMD3(reading[3], reading[4], reading[5])
+      sums[time.since(span.lowerBound) / step, default: (.zero, 0)].count += 1
+    }
+    guard sums.count >= leastSteps else { return nil }
+    let rates = sums.sorted { $0.key < $1.key }.map { ($0.value.sum * $0.value.sum).sum().squareRoot() / $0.value.count }
+    return rates.reduce(0, +) / Double(rates.count)
   }
+  private static let leastSteps = 3
 
   private static func rate(ofPoses stream: SampleStream) -> Double? {
     guard let poses = vectors(stream, width: 7) else { return nil }

@@ -97,7 +97,7 @@ package struct TransformsJSON: Reader {
       images[Int64(number)] = imagePaths.entry(frame.image, of: frame.place)
       maps[Int64(number)] = frame.depth.flatMap { depthPaths.entry($0, of: frame.place) }
     }
-    noteUnnamed(Set(images.values), inputs, notes)
+    noteUnnamed(Set(images.values), Set(maps.values), inputs, notes)
     let isScaled = ["integer_depth_scale", "depth_integer_scale"].contains { file.members[$0] != nil }
     let hasDepth = frames.contains { $0.depth != nil }
     if hasDepth, isNeRFCapture || isScaled {
@@ -159,12 +159,15 @@ package struct TransformsJSON: Reader {
     return (frames, .frameNumber)
   }
 
-  /// Notes images without a pose: those beside the named ones that no frame names.
-  private func noteUnnamed(_ named: Set<Int>, _ inputs: TakeInputs, _ notes: FindingCollector) {
-    func folder(_ entry: Int) -> Substring { inputs.entries[entry].path.prefix { $0 != "/" } }
-    let folders = Set(named.filter { inputs.entries[$0].path.contains("/") }.map(folder))
+  /// Notes images without a pose: those in the folders of the named ones that no frame names, as image or as depth map.
+  private func noteUnnamed(_ named: Set<Int>, _ maps: Set<Int>, _ inputs: TakeInputs, _ notes: FindingCollector) {
+    func folder(_ entry: Int) -> Substring {
+      let path = inputs.entries[entry].path
+      return path.lastIndex(of: "/").map { path[..<$0] } ?? ""
+    }
+    let folders = Set(named.map(folder)).filter { !$0.isEmpty }
     let others = inputs.entries.indices.filter {
-      inputs.entries[$0].role == .image && !named.contains($0) && folders.contains(folder($0))
+      inputs.entries[$0].role == .image && !named.contains($0) && !maps.contains($0) && folders.contains(folder($0))
     }
     guard let first = others.first else { return }
     notes.add(

@@ -35,7 +35,8 @@ package struct TracedStep: Sendable {
   ///
   /// - Parameter stream: The stream, by its name in the dataset, to which effects are limited.
   static func all(_ record: TakeRecord, _ take: TracedTake?, row: Int, stream: StreamName?) -> [TracedStep] {
-    var steps = record.steps.map { TracedStep($0) }
+    // Takeset 0.3.0 recorded the steps of the index, too.
+    var steps = record.steps.filter { Registry.transform($0.name)?.concernsIndexOnly != true }.map { TracedStep($0) }
     guard let history = take?.trace.history, history.count == steps.count, !history.isEmpty else { return steps }
     // From the last step back: which row it was, and what the stream was called.
     var rows = Array(repeating: row, count: history.count)

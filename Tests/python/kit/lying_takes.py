@@ -110,6 +110,10 @@ def cells():
                 yield lie, name, what, change
 
 
+def inodes(folder):
+    return {path.relative_to(folder): path.stat().st_ino for path in folder.rglob("*")}
+
+
 def made(takeset, root, name, chosen):
     """Makes the sound take of a format and one for each of the chosen cells: by id, the lie and what of the take lies."""
     one, sound = FORMATS[name], root / "sound" / name
@@ -119,10 +123,12 @@ def made(takeset, root, name, chosen):
     for number, (lie, _, what, change) in enumerate([("", name, "", lambda folder: None), *chosen]):
         take = f"{name}-{number}" if lie else name
         folder = shutil.copytree(sound, root / "in" / take, copy_function=os.link)
+        before = inodes(folder)
         try:
             change(folder)
         except Exception as error:
             raise AssertionError(f"{lie}: {name} {what}") from error
+        assert not lie or inodes(folder) != before, f"{lie}: {name} {what} changes nothing"
         # Takes that are files have the name of the files.
         stems = {path.name.rsplit("_", 1)[0] for path in [*folder.glob("*_timestamps.csv"), *folder.glob("*_rgb.mp4")]}
         stems |= {path.stem for path in folder.glob("video_*.mov")}

@@ -134,7 +134,7 @@ EDITS = [
         (with_jitter, "times-uneven"), (with_drift, "times-uneven"), (with_constant_column, "column-constant", BOTH),
         (with_other_axes, "mixed-units"), (with_undecodable_images, "image-undecodable")]),
     *(("diffusion-policy", *row) for row in [
-        (with_masked_actions, "rows-masked"), (with_one_angle, "joint-dead"), (with_a_jump, "pose-jump"), (without_actions, "actions-missing"), (with_narrow_actions, "episode-unreadable")]),
+        (with_masked_actions, "rows-masked"), (with_one_angle, "joint-dead"), (with_a_jump, "pose-jump"), (without_actions, "actions-missing"), (with_narrow_actions, "mixed-sizes")]),
     *(("nerfstudio", *row) for row in [
         (with_nan, "not-finite"), (with_flipped_quaternion, "quaternion-sign"), (with_interpolated_poses, "pose-interpolated"),
         (with_one_place, "camera-still"), (without_some_depth, "rows-masked"), (with_undecodable_images, "image-undecodable")]),

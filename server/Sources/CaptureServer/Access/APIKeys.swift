@@ -48,8 +48,9 @@ package struct APIKeys: Sendable {
   /// - Parameter project: The only project whose keys may be revoked; `nil` for all.
   package func revoke(_ id: String, of project: String? = nil) async throws -> Bool {
     try await database.pool.write { database in
-      let isInUse = "SELECT EXISTS (SELECT 1 FROM apiKey WHERE id = ? AND revokedAt IS NULL AND (? IS NULL OR project = ?))"
-      guard try Bool.fetchOne(database, sql: isInUse, arguments: [id, project, project]) == true else { return false }
+      guard let key = try APIKey.fetchOne(database, key: id), key.revokedAt == nil, project == nil || key.scope == project else {
+        return false
+      }
       try database.execute(
         sql: """
           WITH RECURSIVE made(id) AS (VALUES (?) UNION SELECT apiKey.id FROM apiKey JOIN made ON apiKey.maker = made.id)

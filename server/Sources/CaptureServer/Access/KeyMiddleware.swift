@@ -14,13 +14,15 @@ struct KeyMiddleware: RouterMiddleware {
     _ request: Request, context: CaptureContext, next: (Request, CaptureContext) async throws -> Response
   ) async throws -> Response {
     var key: APIKey?
+    var isStranger = false
     if let sent = request.headers[.authorization].map(Self.key) {
       key = try await APIKeys(database).find(sent)
       if key == nil { throw Self.unknown(sent) }
-    } else if isRequired, configuration.needsKey(isForwarded: request.isForwarded) {
-      throw Self.refusal("An API key is needed: Authorization: Bearer KEY")
+    } else if configuration.needsKey(isForwarded: request.isForwarded) {
+      if isRequired { throw Self.refusal("An API key is needed: Authorization: Bearer KEY") }
+      isStranger = true
     }
-    try context.admit(key, to: Deed(request))
+    try context.admit(key, to: Deed(request), isStranger: isStranger)
     return try await next(request, context)
   }
 

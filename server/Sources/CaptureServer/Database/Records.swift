@@ -163,6 +163,9 @@ package struct APIKey: Codable, Sendable, FetchableRecord, PersistableRecord {
 
     /// Whether a key of it is about one project; the others are the operator's.
     var isOfProject: Bool { self != .work && self != .monitor }
+
+    /// Those of keys that are about one project.
+    static let ofProjects = allCases.filter(\.isOfProject).map(\.rawValue)
   }
 
   /// The only project that it is about; `nil` for all.

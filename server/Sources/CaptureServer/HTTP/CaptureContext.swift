@@ -15,17 +15,18 @@ struct CaptureContext: RequestContext {
   var requestID = UUID().uuidString.lowercased()
   /// The API key that the request came with, also for whoever handed the request on before it was known.
   var key: APIKey? { sender.withLockedValue { $0.key } }
-  /// Whether the request came with all the keys that it needs.
+  /// Whether the request came with a key, or from where nobody needs one: whether the sender may see whose server this is.
   var isAdmitted: Bool { sender.withLockedValue { $0.isAdmitted } }
   private let sender = NIOLockedValueBox<(key: APIKey?, isAdmitted: Bool)>((nil, false))
 
   /// Lets a request in, with its key or without one.
   ///
+  /// - Parameter isStranger: Whether the request has no key although others need one.
   /// - Throws: `Failure` 403 where the key is for something else.
-  func admit(_ key: APIKey?, to deed: Deed) throws {
+  func admit(_ key: APIKey?, to deed: Deed, isStranger: Bool = false) throws {
     sender.withLockedValue { $0.key = key }
     try key?.check(deed)
-    sender.withLockedValue { $0.isAdmitted = true }
+    sender.withLockedValue { $0.isAdmitted = !isStranger }
   }
 
   init(source: ApplicationRequestContextSource) {

@@ -115,7 +115,7 @@ struct DevicesPage {
       var keys = APIKey.order(Column("createdAt"))
       if let project {
         devices = devices.filter(Column("project") == project)
-        keys = keys.filter(Column("project") == project)
+        keys = keys.filter(Column("project") == project && APIKey.Power.ofProjects.contains(Column("power")))
       }
       let shown = try devices.limit(Self.limit).fetchAll(database)
       let counts = try Row.fetchAll(

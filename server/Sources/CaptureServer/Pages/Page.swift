@@ -123,7 +123,7 @@ struct Page: Sendable {
       try Int.fetchOne(
         database,
         sql: """
-          SELECT COUNT(*) FROM (SELECT 1 FROM capture WHERE status = 'failed' \(project == nil ? "" : "AND project = ?") LIMIT \(Self.mostFailures))
+          SELECT COUNT(*) FROM (SELECT 1 FROM capture WHERE status = 'failed' \(project == nil ? "" : "AND +project = ?") LIMIT \(Self.mostFailures))
           """, arguments: project.map { [$0] } ?? []) ?? 0
     }
   }
