@@ -143,7 +143,7 @@ BREAKS = {
     "robomimic": {"actions-missing", "type-wrong", "rows-differ", "mixed-sizes", "key-missing"},
     "aloha": {"rows-masked", "not-finite", "image-undecodable"},
     "lerobot": {"actions-missing", "key-missing", "times-uneven", "mixed-units"},
-    "diffusion-policy": {"episode-unreadable", "actions-missing"},
+    "diffusion-policy": {"actions-missing", "mixed-sizes"},
     "nerfstudio": {"camera-still"},
 }
 # What an edit cannot help to change as well.
