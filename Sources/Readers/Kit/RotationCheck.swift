@@ -17,13 +17,14 @@ package enum RotationCheck {
   package static func findings(_ episode: Episode) -> [Finding] {
     guard !episode.findings.contains(where: { $0.code == .imuImplausible || $0.code == .samplesOutside }),
       let imu = episode.streams[.imu], let poses = episode.streams[.pose], poses.spec.kind.poseFrame != nil,
-      let span = span(of: imu, beside: poses), let device = rate(ofIMU: imu, in: span), let camera = rate(ofPoses: poses),
-      max(device, camera) > least, device > factor * camera || camera > factor * device
+      let span = span(of: imu, beside: poses), let device = rates(ofIMU: imu, in: span), let camera = rate(ofPoses: poses),
+      max(device.steady, camera) > least, device.steady > factor * camera || camera > factor * device.all
     else { return [] }
+    let rate = device.steady > camera ? device.steady : device.all
     var finding = Finding(
       .imuImplausible,
       String(
-        format: "on average it turns by %.3g rad/s, and the poses by %.3g: one of the two is in another unit or of another take", device,
+        format: "on average it turns by %.3g rad/s, and the poses by %.3g: one of the two is in another unit or of another take", rate,
         camera
       ))
     finding.field = StreamName.imu.rawValue
@@ -50,17 +51,20 @@ package enum RotationCheck {
     return found.count == stream.timestamps.count ? found : nil
   }
 
-  /// The mean of the rates over the steps, in each of which the readings are averaged as vectors.
-  private static func rate(ofIMU stream: SampleStream, in span: ClosedRange<Timestamp>) -> Double? {
+  /// The mean of all rates, and that of the steps, in each of which the readings are averaged as vectors: what shaking leaves.
+  private static func rates(ofIMU stream: SampleStream, in span: ClosedRange<Timestamp>) -> (all: Double, steady: Double)? {
     guard let readings = vectors(stream, width: 6) else { return nil }
     var sums: [Int64: (sum: SIMD3<Double>, count: Double)] = [:]
+    var (total, count) = (0.0, 0.0)
     for (time, reading) in zip(stream.timestamps, readings) where span.contains(time) {
+      total += (reading[3] * reading[3] + reading[4] * reading[4] + reading[5] * reading[5]).squareRoot()
+      count += 1
       sums[time.since(span.lowerBound) / step, default: (.zero, 0)].sum += SIMD3(reading[3], reading[4], reading[5])
       sums[time.since(span.lowerBound) / step, default: (.zero, 0)].count += 1
     }
     guard sums.count >= leastSteps else { return nil }
     let rates = sums.sorted { $0.key < $1.key }.map { ($0.value.sum * $0.value.sum).sum().squareRoot() / $0.value.count }
-    return rates.reduce(0, +) / Double(rates.count)
+    return (total / count, rates.reduce(0, +) / Double(rates.count))
   }
   private static let leastSteps = 3
 
