@@ -37,7 +37,7 @@ NERFSTUDIO_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2
 
 .PHONY: docs site test-loaders test-cluster help deps test-deps build revision examples dataset test torture bench fuzz sanitize install generate format lint clean check-apple
 .PHONY: comparison closed-loop closed-loop-deps test-closed-loop
-.PHONY: ci-deps test-build test-server-deps server serve fuzz-builds test-server test-all torture-server test-swift test-recorder test-python ci nightly test-stress
+.PHONY: ci-deps test-build test-server-deps server server-test-build test-server-swift serve fuzz-builds test-server test-all torture-server test-swift test-recorder test-python ci nightly test-stress
 .PHONY: static libraries wheel deb tarball packages test-packages static-server server-deb
 
 help:
@@ -203,11 +203,20 @@ test-packages: packages test-deps build ## install each package in a bare system
 	@scripts/install-packages debootstrap lintian
 	TAKESET=$(abspath $(TAKESET)) $(PYTHON) -m pytest -q -m packages Tests/python
 
+SERVER_PACKAGE := --package-path server --scratch-path $(SERVER_BUILD) -c release
+
 server: deps ## build the capture server, server/.build/release/takeset-server
-	swift build --package-path server --scratch-path $(SERVER_BUILD) -c release --product takeset-server
+	swift build $(SERVER_PACKAGE) --product takeset-server
 
 serve: build server ## receive captures: make serve [DATA=build/server]
 	$(SERVER) serve --data $(or $(DATA),build/server)
+
+# The tests by their product: --build-tests may build all that the packages of others hold, too.
+server-test-build: server
+	swift build $(SERVER_PACKAGE) --product takeset-serverPackageTests
+
+test-server-swift: server-test-build ## test what the server decides, without a socket
+	swift test $(SERVER_PACKAGE) --disable-xctest --skip-build $(SWIFT_TEST)
 
 test-server-deps: deps
 	@scripts/install-packages python3 python3-venv ffmpeg chromium
@@ -220,7 +229,7 @@ fuzz-builds: build
 	TAKESET_FUZZ=1 swift build $(SWIFT_BUILD) --target fuzz
 
 test-all: TESTS = slow or not slow
-test-all: test test-closed-loop test-server ## run all tests of the command, also the slow ones, then those of the server
+test-all: test test-closed-loop test-server-swift test-server ## run all tests of the command, also the slow ones, then those of the server
 	@$(TOOK)
 
 ci-deps: test-deps closed-loop-deps test-server-deps
@@ -246,10 +255,10 @@ generate: build ## regenerate the documents that are generated from code
 	$(TAKESET) generate-documents .
 
 format: ## format the Swift code
-	swift format --in-place --recursive --parallel Sources Tests Fuzz Package.swift recorder server/Sources server/Package.swift
+	swift format --in-place --recursive --parallel Sources Tests Fuzz Package.swift recorder server/Sources server/Tests server/Package.swift
 
 lint: ## check the format of the Swift code, and the scripts, styles and templates of the pages
-	swift format lint --strict --recursive --parallel Sources Tests Fuzz Package.swift recorder server/Sources server/Package.swift
+	swift format lint --strict --recursive --parallel Sources Tests Fuzz Package.swift recorder server/Sources server/Tests server/Package.swift
 	@scripts/install-packages python3 python3-venv
 	@scripts/make-venv .build/lint-venv Tests/lint-requirements.txt
 	@.build/lint-venv/bin/python scripts/lint-pages

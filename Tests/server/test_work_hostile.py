@@ -60,19 +60,19 @@ def test_a_database_with_such_a_digest_leads_nowhere(start, tmp_path):
 
 
 def test_a_trajectory_is_drawn_from_numbers(server, tmp_path):
-    capture = queue(server.data, "video", bundle(tmp_path / "b"))
     form = '<form method="post" action="/captures/x/delete"><button>Play</button></form>'
-    svg = f"""{form}<path class="axis" d="M6 1\"/><script>"/><path class="axis" d="M6 189v3h55v-3"/><script>x</script>{form}
-        <text x="6" y="204" text-anchor="start">0.5 &lt;b&gt; m</text><text x="999" y="2" text-anchor="end">far</text>"""
     drawing = {
-        "svg": svg, "title": form, "width": 270, "height": 210,
-        "track": [[0, 10.5, 20], [1, form, 2], [1, 30, 40], [form], 5, [2, 1e308, "1\"/><script>"]]}
-    preview = json.dumps({"preview_version": 1, "episodes": [{"id": "t", "rows": 1, "seconds": 1, "trajectory": drawing}]}).encode()
-    deliver(server, dataset("b" * 64, capture) | {"preview/preview.json": preview})
-    assert finished(server, capture)["status"] == "complete"
-    page = server.get(f"/verify/{capture}").text
-    assert re.findall(r'<path class="axis"[^>]*>|<text.*?</text>', page) == [
-        '<path class="axis" d="M6 189v3h55v-3"/>', '<text x="6.0" y="204.0" text-anchor="start">0.5 &lt;b&gt; m</text>']
+        "svg": form, "title": form, "width": 270, "height": 210,
+        "track": [[0, 10.5, 20], [1, form, 2], [1, 30, 40], [form], 5, [2, 1e308, "1\"/><script>"]],
+        "labels": [[6, 204, "0.5 <b> m", "start"], [999, 2, "far", "end"], [1, 2, "odd", "\"/><script>"], [form, 2, "x", "end"], form]}
+    for bar, drawn in ("M6 189v3h55v-3", ['<path class="axis" d="M6 189v3h55v-3"/>']), ('M6 1"/><script>', []):
+        capture = queue(server.data, "video", bundle(tmp_path / str(len(drawn))))
+        preview = {"preview_version": 1, "episodes": [{"id": "t", "rows": 1, "seconds": 1, "trajectory": drawing | {"scale_bar": bar}}]}
+        deliver(server, dataset("b" * 64, capture) | {"preview/preview.json": json.dumps(preview).encode()})
+        assert finished(server, capture)["status"] == "complete"
+        page = server.get(f"/verify/{capture}").text
+        assert re.findall(r'<path class="axis"[^>]*>|<text.*?</text>', page) == [
+            *drawn, '<text x="6.0" y="204.0" text-anchor="start">0.5 &lt;b&gt; m</text>']
     assert 'points="10.5,20.0 30.0,40.0"' in page and "<form method=\"post\" action=\"/captures/x" not in page and "<script>" not in page.split("</main>")[0]
 
 

@@ -74,3 +74,18 @@ def post(path, *headers, body=""):
 
 GET = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 LAST_GET = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+def cost_of_silent_readers(server, paths, each):
+    """By how many bytes the server's memory grows while so many clients ask for each path and take nothing."""
+    before = server.memory()
+    readers = [Wire(server, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n", small=True) for path in paths for _ in range(each)]
+    try:
+        assert {reader.status() for reader in readers} == {200}
+        # What is given by now is in memory.
+        for _ in range(100):
+            assert server.is_well()
+        return server.memory() - before
+    finally:
+        for reader in readers:
+            reader.socket.close()

@@ -1,3 +1,4 @@
+import Connections
 import Crypto
 import Foundation
 import HTTPTypes
@@ -7,6 +8,7 @@ import Hummingbird
 struct KeyMiddleware: RouterMiddleware {
   let configuration: Configuration
   let database: ServerDatabase
+  let permission: Permission
   /// Whether a request without a key is refused, where the server needs keys. A key that is sent must be right in any case.
   let isRequired: Bool
 
@@ -15,14 +17,14 @@ struct KeyMiddleware: RouterMiddleware {
   ) async throws -> Response {
     var key: APIKey?
     var isStranger = false
-    if let sent = request.headers[.authorization].map(Self.key) {
+    if let sent = request.headers[.authorization].map(SentKey.of) {
       key = try await APIKeys(database).find(sent)
       if key == nil { throw Self.unknown(sent) }
     } else if configuration.needsKey(isForwarded: request.isForwarded) {
       if isRequired { throw Self.refusal("An API key is needed: Authorization: Bearer KEY") }
       isStranger = true
     }
-    try context.admit(key, to: Deed(request), isStranger: isStranger)
+    try context.admit(key, to: permission.needed(by: request), isStranger: isStranger)
     return try await next(request, context)
   }
 
@@ -34,19 +36,5 @@ struct KeyMiddleware: RouterMiddleware {
 
   static func unknown(_ key: String) -> Failure {
     refusal(key.isEmpty ? "Authorization is not understood; expected Bearer KEY" : "The API key is unknown, has expired or was revoked")
-  }
-
-  /// The key in a header. Where it is not understood, that is the empty key, which nobody has: a sender who wants to be known must not be
-  /// taken for a stranger.
-  static func key(_ header: String) -> String {
-    let words = header.split(separator: " ").map(String.init)
-    guard words.count == 2 else { return "" }
-    switch words[0].lowercased() {
-    case "bearer": return words[1]
-    case "basic":
-      guard let data = Data(base64Encoded: words[1]) else { return "" }
-      return String(decoding: data, as: UTF8.self).split(separator: ":", maxSplits: 1).last.map(String.init) ?? ""
-    default: return ""
-    }
   }
 }

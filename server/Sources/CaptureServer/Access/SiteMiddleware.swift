@@ -1,3 +1,4 @@
+import Connections
 import Foundation
 import HTTPTypes
 import Hummingbird
@@ -77,7 +78,7 @@ extension Configuration {
     {
       return "\(scheme)://\(host)"
     }
-    return "\(scheme)://\((try? ListenAddress(listen, option: "listen").reachable) ?? listen)"
+    return "\(scheme)://\(ListenAddress(listen)?.reachable ?? listen)"
   }
 
   /// The options of the commands that send something here, such as `takeset upload`, for whoever reads a page.

@@ -10,6 +10,7 @@ package struct CaptureServer {
   package static let version = "0.3.0"
   private let services: Services
   private let relay: Relay
+  private let metrics = PrometheusMetrics(help: MetricsRoutes.help)
 
   package init(_ services: Services) {
     self.services = services
@@ -18,61 +19,45 @@ package struct CaptureServer {
       logger: services.logger)
   }
 
-  private func router() throws -> CaptureRouter {
-    let metrics = PrometheusMetrics(help: MetricsRoutes.help)
-    MetricsSystem.bootstrap(metrics)
-    let router = CaptureRouter(context: CaptureContext.self)
-    let page = try Page(services.configuration, services.database)
-    router.add(middleware: MetricsMiddleware())
-    router.add(middleware: ContinueMiddleware())
-    router.add(middleware: PacingMiddleware())
-    router.add(middleware: RequestIDMiddleware(configuration: services.configuration))
-    router.add(middleware: PageFailures(page: page, isForBrowsersOnly: true))
-    router.add(middleware: SiteMiddleware(configuration: services.configuration))
-    // What people and scripts read.
-    let guarded = router.group().add(
-      middleware: KeyMiddleware(configuration: services.configuration, database: services.database, isRequired: true))
-    CapturesRoutes(
-      configuration: services.configuration, database: services.database, intake: services.intake, conversions: services.conversions
-    ).add(to: guarded)
-    ConversionRoutes(
-      configuration: services.configuration, database: services.database, intake: services.intake, conversions: services.conversions
-    ).add(to: guarded)
-    DeviceRoutes(
-      configuration: services.configuration, database: services.database, intake: services.intake, attestation: services.attestation
-    ).add(to: router)
-    HealthRoutes(configuration: services.configuration, database: services.database, intake: services.intake).add(to: router)
+  /// All routes, by topic.
+  package func routes() throws -> Routes {
+    let (configuration, data, database, intake) = (services.configuration, services.data, services.database, services.intake)
+    let page = try Page(configuration, database)
+    let routes = Routes(
+      configuration, database,
+      outermost: [
+        MetricsMiddleware(), ContinueMiddleware(), PacingMiddleware(), RequestIDMiddleware(configuration: configuration),
+        PageFailures(page: page, isForBrowsersOnly: true), SiteMiddleware(configuration: configuration),
+      ])
+    CapturesRoutes(configuration: configuration, database: database, intake: intake, conversions: services.conversions).add(to: routes)
+    ConversionRoutes(configuration: configuration, database: database, intake: intake, conversions: services.conversions).add(to: routes)
+    DeviceRoutes(configuration: configuration, database: database, intake: intake, attestation: services.attestation).add(to: routes)
+    HealthRoutes(configuration: configuration, database: database, intake: intake).add(to: routes)
     MetricsRoutes(
-      configuration: services.configuration, database: services.database, intake: services.intake, shipping: services.shipping,
-      metrics: metrics
-    ).add(to: guarded)
+      configuration: configuration, database: database, intake: intake, shipping: services.shipping, metrics: metrics
+    ).add(to: routes)
     let pages = PageRoutes(
-      configuration: services.configuration, data: services.data, database: services.database, store: services.store,
-      intake: services.intake, conversions: services.conversions, logger: services.logger, page: page)
-    pages.add(to: guarded)
-    ServerPage(
-      configuration: services.configuration, database: services.database, intake: services.intake, shipping: services.shipping, page: page
-    ).add(to: guarded.group().add(middleware: PageFailures(page: page)))
-    pages.addIcon(to: router)
-    pages.addShared(to: router)
-    SessionRoutes(configuration: services.configuration, data: services.data, database: services.database, intake: services.intake).add(
-      to: guarded)
+      configuration: configuration, data: data, database: database, store: services.store, intake: intake,
+      conversions: services.conversions, logger: services.logger, page: page)
+    pages.add(to: routes)
+    ServerPage(configuration: configuration, database: database, intake: intake, shipping: services.shipping, page: page)
+      .add(to: routes.inside(PageFailures(page: page)))
+    pages.addIcon(to: routes)
+    pages.addShared(to: routes)
+    SessionRoutes(configuration: configuration, data: data, database: database, intake: intake).add(to: routes)
     SlowMotionRoutes(
-      configuration: services.configuration, data: services.data, database: services.database, store: services.store,
-      intake: services.intake, logger: services.logger, relay: relay, page: page
-    ).add(to: router)
-    TusRoutes(configuration: services.configuration, data: services.data, database: services.database, intake: services.intake).add(
-      to: guarded)
-    VideoRoutes(configuration: services.configuration, data: services.data, database: services.database, intake: services.intake).add(
-      to: router)
-    WorkRoutes(
-      data: services.data, database: services.database, store: services.store, intake: services.intake, conversions: services.conversions
-    ).add(to: guarded)
-    return router
+      configuration: configuration, data: data, database: database, store: services.store, intake: intake, logger: services.logger,
+      relay: relay, page: page
+    ).add(to: routes)
+    TusRoutes(configuration: configuration, data: data, database: database, intake: intake).add(to: routes)
+    VideoRoutes(configuration: configuration, data: data, database: database, intake: intake).add(to: routes)
+    WorkRoutes(data: data, database: database, store: services.store, intake: intake, conversions: services.conversions).add(to: routes)
+    return routes
   }
 
   /// Serves until SIGTERM or SIGINT; requests under way are then finished.
   package func run() async throws {
+    MetricsSystem.bootstrap(metrics)
     await StreamTake.recover(data: services.data, intake: services.intake, logger: services.logger)
     // The first one ends last.
     var beside: [any Service] = [
@@ -83,7 +68,7 @@ package struct CaptureServer {
     ]
     if let shipping = services.shipping { beside.insert(shipping, at: 0) }
     try await Listeners(configuration: services.configuration, relay: relay, logger: services.logger)
-      .run(try router(), services: beside) { [services] in
+      .run(try routes().responder(), services: beside) { [services] in
         services.logger.notice("\(services.configuration.keyRule)")
         if services.configuration.appIDs.isEmpty {
           services.logger.notice("No signature of a capture is checked: \(ConversionReport.noApps)")
@@ -98,9 +83,10 @@ struct HealthRoutes {
   let database: ServerDatabase
   let intake: Intake
 
-  func add(to router: CaptureRouter) {
-    router.get("health") { _, _ in try JSONAnswer.response(["status": "ok"]) }
-    router.get("ready") { _, _ in
+  func add(to routes: Routes) {
+    let everybody = routes.open(to: .everybody)
+    everybody.get("health") { _, _ in try JSONAnswer.response(["status": "ok"]) }
+    everybody.get("ready") { _, _ in
       guard intake.freeBytes >= configuration.reserve else {
         throw Failure(.serviceUnavailable, "STORAGE_ERROR", "The server is short of disk space, and takes nothing")
       }

@@ -1,3 +1,4 @@
+import Connections
 import Foundation
 
 /// Everything an operator can set. Flags come before the environment, the environment before the file, the file before these defaults.
@@ -75,7 +76,7 @@ package struct Configuration: Codable, Equatable, Sendable {
 
   /// Whether only this machine can connect, to any of the addresses: all of them serve everything.
   package var isLoopback: Bool {
-    [listen, cameraListen].compactMap(\.self).allSatisfy { (try? ListenAddress($0, option: ""))?.isLoopback ?? false }
+    [listen, cameraListen].compactMap(\.self).allSatisfy { ListenAddress($0)?.isLoopback ?? false }
   }
   /// Free bytes that are left.
   func reserve(isStranger: Bool) -> Int64 { isStranger ? max(reserve, strangerReserve) : reserve }

@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 
 /// A mistake of the operator, as a sentence.
-package struct Mistake: Error, CustomStringConvertible {
+package struct Mistake: Error, CustomStringConvertible, Equatable {
   package var description: String
   package init(_ description: String) { self.description = description }
 

@@ -1,3 +1,4 @@
+import Connections
 import Foundation
 import NIOCore
 import NIOPosix
@@ -119,9 +120,6 @@ package struct SetupCheck: Sendable {
 
   // MARK: Standby
 
-  /// Seconds by which a copy may be behind.
-  private static let mostLag: TimeInterval = 60
-
   private func standby(_ database: DatabaseShipping.CopyNumbers) async -> Finding {
     guard let text = configuration.standby else { return .ok("standby", "there is none: --standby") }
     if !S3Location.isAddress(text) {
@@ -145,7 +143,7 @@ package struct SetupCheck: Sendable {
       let message =
         "the copy is of \(copied.formatted(.iso8601)), "
         + (lag < 1 ? "and has every change" : "\(Figure.duration(lag)) before the database's last change")
-      return lag < Self.mostLag
+      return lag <= DatabaseShipping.mostLag
         ? .ok("standby", message)
         : .warning("standby", message, isRunning ? "see the log of the server" : "start the server with --standby, which copies the rest")
     } catch {

@@ -13,9 +13,11 @@ struct CapturesRoutes {
   private var deeds: CaptureDeeds { CaptureDeeds(database: database, intake: intake, conversions: conversions) }
 
   /// - Parameter group: Routes that recognize keys.
-  func add(to group: some RouterMethods<CaptureContext>) {
-    group.group("api/v1/captures").get(use: list).get(":id", use: show).head(":id", use: show).delete(":id", use: delete)
-      .post(":id/link", use: share).delete(":id/link", use: unshare)
+  func add(to routes: Routes) {
+    let path: RouterPath = "api/v1/captures"
+    routes.open(to: .key(.read)).group(path).get(use: list).get(":id", use: show)
+    routes.open(to: .key(.ask)).group(path).head(":id", use: show)
+    routes.open(to: .key(.change)).group(path).delete(":id", use: delete).post(":id/link", use: share).delete(":id/link", use: unshare)
   }
 
   private struct ListMeta: Encodable {

@@ -37,19 +37,14 @@ struct CapturePreview {
       (self.width, self.height, start, end) = (width, height, first, last)
       path = places.map { "\($0.x),\($0.y)" }.joined(separator: " ")
       title = Figure.short(drawing["title"]?.string ?? "Trajectory", 200)
-      // The converter writes these last. They are numbers and words here, whatever else stands there.
-      let svg = drawing["svg"]?.string ?? ""
-      let rest = svg.range(of: "<path class=\"axis\"", options: .backwards).map { svg[$0.lowerBound...].prefix(2000) } ?? ""
-      bar = rest.firstMatch(of: /d="([MhvlHVL0-9 .\-]{1,100})"/).map { String($0.1) }
-      words = rest.matches(of: /<text x="([0-9.]{1,8})" y="([0-9.]{1,8})" text-anchor="(start|middle|end)">([^<]{1,80})</).compactMap {
-        guard let x = Double($0.1), let y = Double($0.2), x <= width, y <= height else { return nil }
-        return Word(x: x, y: y, anchor: String($0.3), text: Self.unescaped($0.4))
+      let line = drawing["scale_bar"]?.string ?? ""
+      bar = line.utf8.count <= 100 && line.wholeMatch(of: /[MhvlHVL0-9 .\-]+/) != nil ? line : nil
+      words = (drawing["labels"]?.array ?? []).prefix(8).compactMap { label in
+        guard let parts = label.array, parts.count == 4, let x = parts[0].double, let y = parts[1].double, let text = parts[2].string,
+          let anchor = parts[3].string, ["start", "middle", "end"].contains(anchor), (0...width).contains(x), (0...height).contains(y)
+        else { return nil }
+        return Word(x: x, y: y, anchor: anchor, text: Figure.short(text, 80))
       }
-    }
-
-    private static func unescaped(_ text: Substring) -> String {
-      let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
-      return entities.reduce(String(text)) { $0.replacing($1.0, with: $1.1) }
     }
   }
 

@@ -11,8 +11,8 @@ struct ConversionRoutes {
   let conversions: ConversionQueue
 
   /// - Parameter group: Routes that recognize keys.
-  func add(to group: some RouterMethods<CaptureContext>) {
-    group.post("api/v1/captures/:id/convert", use: convert)
+  func add(to routes: Routes) {
+    routes.open(to: .key(.change)).post("api/v1/captures/:id/convert", use: convert)
   }
 
   @Sendable private func convert(_ request: Request, _ context: CaptureContext) async throws -> Response {

@@ -1,3 +1,4 @@
+import Connections
 import Foundation
 import GRDB
 import HTTPTypes
@@ -13,12 +14,10 @@ struct DeviceRoutes {
   private let challengeLimit = AddressLimit(10, in: .seconds(60))
   private let strangerLimit = AddressLimit(60, in: .seconds(3600))
 
-  func add(to router: CaptureRouter) {
-    router.group("api/v1/devices").add(middleware: KeyMiddleware(configuration: configuration, database: database, isRequired: false))
-      .get("challenge", use: challenge)
-      .post("register", use: register)
-    router.group("api/v1/devices").add(middleware: KeyMiddleware(configuration: configuration, database: database, isRequired: true))
-      .get(use: list)
+  func add(to routes: Routes) {
+    let path: RouterPath = "api/v1/devices"
+    routes.open(to: .device(.upload)).group(path).get("challenge", use: challenge).post("register", use: register)
+    routes.open(to: .key(.read)).group(path).get(use: list)
   }
 
   private struct ChallengeAnswer: Encodable { var challenge, expires_at: String }

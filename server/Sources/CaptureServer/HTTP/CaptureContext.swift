@@ -1,12 +1,13 @@
+import Connections
 import Foundation
 import HTTPTypes
-import Hummingbird
+package import Hummingbird
 import NIOConcurrencyHelpers
 import NIOCore
 
 /// What is known of a request besides the request itself.
-struct CaptureContext: RequestContext {
-  var coreContext: CoreRequestContextStorage
+package struct CaptureContext: RequestContext {
+  package var coreContext: CoreRequestContextStorage
   /// The connection, to be closed where an answer would make a phone delete what could not be stored.
   let channel: any Channel
   /// The other end; a closed connection no longer knows it.
@@ -17,19 +18,21 @@ struct CaptureContext: RequestContext {
   var key: APIKey? { sender.withLockedValue { $0.key } }
   /// Whether the request came with a key, or from where nobody needs one: whether the sender may see whose server this is.
   var isAdmitted: Bool { sender.withLockedValue { $0.isAdmitted } }
-  private let sender = NIOLockedValueBox<(key: APIKey?, isAdmitted: Bool)>((nil, false))
+  /// What its route needs of a key; `nil` where that was not asked.
+  var permission: Permission? { sender.withLockedValue { $0.permission } }
+  private let sender = NIOLockedValueBox<(key: APIKey?, permission: Permission?, isAdmitted: Bool)>((nil, nil, false))
 
   /// Lets a request in, with its key or without one.
   ///
   /// - Parameter isStranger: Whether the request has no key although others need one.
   /// - Throws: `Failure` 403 where the key is for something else.
-  func admit(_ key: APIKey?, to deed: Deed, isStranger: Bool = false) throws {
-    sender.withLockedValue { $0.key = key }
-    try key?.check(deed)
+  func admit(_ key: APIKey?, to permission: Permission, isStranger: Bool = false) throws {
+    sender.withLockedValue { ($0.key, $0.permission) = (key, permission) }
+    try key?.check(permission)
     sender.withLockedValue { $0.isAdmitted = !isStranger }
   }
 
-  init(source: ApplicationRequestContextSource) {
+  package init(source: ApplicationRequestContextSource) {
     coreContext = CoreRequestContextStorage(source: source)
     channel = source.channel
     peer = source.channel.remoteAddress
@@ -48,11 +51,13 @@ struct CaptureContext: RequestContext {
 
 typealias CaptureRouter = Router<CaptureContext>
 
-extension HTTPField.Name {
-  static func custom(_ name: String) -> HTTPField.Name {
-    guard let name = HTTPField.Name(name) else { preconditionFailure("\(name) is no name of a header") }
-    return name
+extension ClientAddress {
+  static func of(_ request: Request, _ context: CaptureContext, trusting proxies: [String]) -> SocketAddress? {
+    of(context.peer, forwardedFor: request.headers[values: .forwardedFor], trusting: proxies)
   }
+}
+
+extension HTTPField.Name {
   static let referrerPolicy = custom("Referrer-Policy")
   static let robots = custom("X-Robots-Tag")
   static let requestID = custom("X-Request-Id")

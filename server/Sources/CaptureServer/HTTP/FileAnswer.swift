@@ -74,15 +74,15 @@ enum MediaType {
 }
 
 /// The header `Range` (RFC 9110, section 14.2).
-enum ByteRange {
-  enum Choice: Equatable {
+package enum ByteRange {
+  package enum Choice: Equatable, Sendable {
     /// No range, several, or one that is not understood.
     case whole
     case part(Range<Int64>)
     case unsatisfiable
   }
 
-  static func choose(_ header: String, of size: Int64) -> Choice {
+  package static func choose(_ header: String, of size: Int64) -> Choice {
     guard let match = header.wholeMatch(of: #/bytes=\s*([0-9]{0,18})-([0-9]{0,18})\s*/#) else { return .whole }
     switch (Int64(match.1), Int64(match.2)) {
     case (nil, nil): return .whole

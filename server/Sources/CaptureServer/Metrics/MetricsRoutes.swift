@@ -25,8 +25,8 @@ struct MetricsRoutes {
     "takeset_standby_lag_seconds": "Seconds since the standby's copy of the database was whole.",
   ]
 
-  func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("metrics") { _, context in
+  func add(to routes: Routes) {
+    routes.open(to: .key(.watch)).get("metrics") { _, context in
       let project = context.key?.scope
       // Requests, the disk and the standby are the operator's.
       var gauges = try await gauges(of: project)

@@ -9,19 +9,20 @@ struct CaptureFileRoutes {
   let database: ServerDatabase
   let store: any CaptureStore
 
-  func add(to routes: some RouterMethods<CaptureContext>) {
-    addShown(to: routes, below: "captures/:id")
-    routes.get("captures/:id/download") { _, context in try await download(context) }
-    routes.get("captures/:id/files/**") { request, context in try await file(request, context) }
-    routes.head("captures/:id/files/**") { request, context in try await file(request, context) }
+  func add(to routes: Routes) {
+    let reading = routes.open(to: .key(.read))
+    addShown(to: reading, below: "captures/:id")
+    reading.get("captures/:id/download") { _, context in try await download(context) }
+    reading.get("captures/:id/files/**") { request, context in try await file(request, context) }
+    reading.head("captures/:id/files/**") { request, context in try await file(request, context) }
   }
 
   /// For everybody: what the page of a capture shows whose link was given away.
-  func addShared(to routes: some RouterMethods<CaptureContext>) {
-    addShown(to: routes, below: "shown/:link")
+  func addShared(to routes: Routes) {
+    addShown(to: routes.open(to: .everybody), below: "shown/:link")
   }
 
-  private func addShown(to routes: some RouterMethods<CaptureContext>, below path: String) {
+  private func addShown(to routes: Routes.Group, below path: String) {
     for name in ["thumbnail.jpg", "overlay.jpg"] {
       routes.get("\(path)/\(name)") { _, context in try await shown(name, "image/jpeg", context) }
     }

@@ -10,8 +10,8 @@ struct CaptureListPage {
   let database: ServerDatabase
   let page: Page
 
-  func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("") { request, context in try await list(request, context) }
+  func add(to routes: Routes) {
+    routes.open(to: .key(.read)).get("") { request, context in try await list(request, context) }
   }
 
   private struct Choice {

@@ -16,21 +16,22 @@ struct CapturePages {
 
   private var deeds: CaptureDeeds { CaptureDeeds(database: database, intake: intake, conversions: conversions) }
 
-  func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("verify/:id") { request, context in
+  func add(to routes: Routes) {
+    routes.open(to: .key(.read)).get("verify/:id") { request, context in
       let (id, project) = (context.parameters.get("id")?.lowercased() ?? "", context.key?.project)
       let found = try await found(Capture.filter(key: id)) { project == nil || project == $0.project }
       let audience = Audience.members(canChange: context.key?.allows(.change) ?? true, root: configuration.root(for: request))
       return try await show(found, to: audience, context)
     }
-    routes.post("captures/:id/share") { request, context in
+    let changing = routes.open(to: .key(.change))
+    changing.post("captures/:id/share") { request, context in
       let id = try CapturesRoutes.id(context)
       _ = try await deeds.share(
         id, context, root: configuration.root(for: request))
       return Response.redirect(to: "/verify/\(id)", type: .normal)
     }
     for (name, deed) in [("convert", CaptureDeeds.convert), ("delete", CaptureDeeds.delete), ("unshare", CaptureDeeds.unshare)] {
-      routes.post("captures/:id/\(name)") { _, context in
+      changing.post("captures/:id/\(name)") { _, context in
         let id = try CapturesRoutes.id(context)
         try await deed(deeds)(id, context)
         return Response.redirect(to: name == "delete" ? "/" : "/verify/\(id)", type: .normal)
@@ -47,8 +48,8 @@ struct CapturePages {
   }
 
   /// For everybody: the pages of captures whose link was given away.
-  func addShared(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("shown/:link") { _, context in
+  func addShared(to routes: Routes) {
+    routes.open(to: .everybody).get("shown/:link") { _, context in
       let link = try context.parameters.require("link")
       return try await show(found(Capture.filter(Column("link") == link)) { _ in true }, to: .guests(link: link), context)
     }

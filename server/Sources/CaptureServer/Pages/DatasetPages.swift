@@ -12,10 +12,11 @@ struct DatasetPages {
   let page: Page
   let reports: DatasetReports
 
-  func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("datasets") { request, context in try await list(request, context) }
-    routes.get("datasets/:name/report") { _, context in try await report(context) }
-    routes.get("datasets/:name/download") { _, context in try await download(context) }
+  func add(to routes: Routes) {
+    let reading = routes.open(to: .key(.read))
+    reading.get("datasets") { request, context in try await list(request, context) }
+    reading.get("datasets/:name/report") { _, context in try await report(context) }
+    reading.get("datasets/:name/download") { _, context in try await download(context) }
   }
 
   private struct Dataset: FetchableRecord, Decodable {

@@ -7,9 +7,10 @@ struct DevicesPage {
   let database: ServerDatabase
   let page: Page
 
-  func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("devices") { request, context in try await devices(request, context) }
-    routes.post("keys") { request, context in
+  func add(to routes: Routes) {
+    routes.open(to: .key(.read)).get("devices") { request, context in try await devices(request, context) }
+    let changing = routes.open(to: .key(.change))
+    changing.post("keys") { request, context in
       try checkMayManage(request, context)
       let text = String(buffer: try await request.body.collect(upTo: Self.formLimit))
       guard let form = try? URLEncodedFormDecoder().decode(NewKey.self, from: text) else {
@@ -17,7 +18,7 @@ struct DevicesPage {
       }
       return try await devices(request, context, made: try await make(form, context))
     }
-    routes.post("keys/:key/revoke") { request, context in
+    changing.post("keys/:key/revoke") { request, context in
       try checkMayManage(request, context)
       guard try await APIKeys(database).revoke(try context.parameters.require("key"), of: context.key?.project) else {
         throw Failure(.notFound, "NOT_FOUND", "There is no such key in use")

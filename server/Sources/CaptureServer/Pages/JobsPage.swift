@@ -8,8 +8,8 @@ struct JobsPage {
   let database: ServerDatabase
   let page: Page
 
-  func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("jobs") { _, context in try await jobs(context) }
+  func add(to routes: Routes) {
+    routes.open(to: .key(.read)).get("jobs") { _, context in try await jobs(context) }
   }
 
   private struct Job: FetchableRecord, Decodable {

@@ -12,9 +12,8 @@ struct PageRoutes {
   let logger: Logger
   let page: Page
 
-  /// - Parameter routes: Routes that recognize keys.
-  func add(to routes: some RouterMethods<CaptureContext>) {
-    let pages = routes.group().add(middleware: PageFailures(page: page))
+  func add(to routes: Routes) {
+    let pages = routes.inside(PageFailures(page: page))
     CaptureListPage(configuration: configuration, data: data, database: database, page: page).add(to: pages)
     CapturePages(configuration: configuration, data: data, database: database, intake: intake, conversions: conversions, page: page).add(
       to: pages)
@@ -28,8 +27,8 @@ struct PageRoutes {
   }
 
   /// For everybody: captures whose link was given away.
-  func addShared(to routes: some RouterMethods<CaptureContext>) {
-    let pages = routes.group().add(middleware: PageFailures(page: page, isForGuests: true))
+  func addShared(to routes: Routes) {
+    let pages = routes.inside(PageFailures(page: page, isForGuests: true))
     CapturePages(configuration: configuration, data: data, database: database, intake: intake, conversions: conversions, page: page)
       .addShared(to: pages)
     CaptureFileRoutes(data: data, database: database, store: store).addShared(to: pages)
@@ -37,8 +36,8 @@ struct PageRoutes {
 
   /// For everybody: a browser that was let in by a key in an address sends none for this.
   /// Browsers ask for it, and note it as a failure if there is none.
-  func addIcon(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("favicon.ico") { _, _ in
+  func addIcon(to routes: Routes) {
+    routes.open(to: .everybody).get("favicon.ico") { _, _ in
       Response(
         status: .ok, headers: [.contentType: "image/svg+xml", .cacheControl: "private, max-age=86400"],
         body: .init(byteBuffer: ByteBuffer(string: PageFiles.icon)))

@@ -9,8 +9,8 @@ struct ServerPage {
   let shipping: DatabaseShipping?
   let page: Page
 
-  func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("server") { _, context in try await server(context) }
+  func add(to routes: Routes) {
+    routes.open(to: .key(.watch)).get("server") { _, context in try await server(context) }
   }
 
   private struct Fact {
@@ -41,9 +41,6 @@ struct ServerPage {
     return try await page.response("Server", template: "server", contents, place: "/server", for: context)
   }
 
-  /// Seconds by which the standby may be behind.
-  private static let mostLag = 60.0
-
   private var facts: [Fact] {
     let (free, isStrict) = (intake.freeBytes, configuration.policy == .strict)
     func room(_ name: String, _ reserve: Int64) -> Fact {
@@ -58,7 +55,7 @@ struct ServerPage {
 
   private var standby: Fact {
     guard let lag = shipping?.lag else { return Fact(name: "standby", value: "there is none") }
-    let isBehind = lag > Self.mostLag
+    let isBehind = lag > DatabaseShipping.mostLag
     return Fact(
       name: "standby", value: "\(Figure.duration(lag)) since its copy was whole", badge: isBehind ? "behind" : "up to date",
       tone: isBehind ? "bad" : "good")

@@ -13,8 +13,8 @@ struct SessionRoutes {
   private var folders: SessionFolders { SessionFolders(configuration: configuration, data: data, database: database, intake: intake) }
   private static let prefix: RouterPath = "api/v1/sessions"
 
-  func add(to group: some RouterMethods<CaptureContext>) {
-    let sessions = group.group(Self.prefix)
+  func add(to routes: Routes) {
+    let sessions = routes.open(to: .key(.upload)).group(Self.prefix)
     sessions.put("{session}") { request, context in try await putArchive(request, context) }
     sessions.get("{session}") { request, context in try await list(request, context) }
     sessions.delete("{session}") { request, context in try await remove(request, context) }

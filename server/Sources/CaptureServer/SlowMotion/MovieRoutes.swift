@@ -6,10 +6,11 @@ struct MovieRoutes {
   let database: ServerDatabase
   let store: any CaptureStore
 
-  func add(to routes: some RouterMethods<CaptureContext>) {
-    routes.get("videos") { request, context in try await list(request, context) }
-    routes.get("uploads/{name}") { request, context in try await movie(request, context) }
-    routes.head("uploads/{name}") { request, context in try await movie(request, context) }
+  func add(to routes: Routes) {
+    let reading = routes.open(to: .address(.read))
+    reading.get("videos") { request, context in try await list(request, context) }
+    reading.get("uploads/{name}") { request, context in try await movie(request, context) }
+    reading.head("uploads/{name}") { request, context in try await movie(request, context) }
   }
 
   private struct List: Encodable {

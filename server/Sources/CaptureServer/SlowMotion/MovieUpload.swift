@@ -1,3 +1,4 @@
+import Connections
 import Foundation
 import GRDB
 import Hummingbird
@@ -15,9 +16,9 @@ struct MovieUpload {
   let intake: Intake
   let logger: Logger
 
-  func respond(_ request: Request, _ context: CaptureContext) async throws -> Response {
+  @Sendable func respond(_ request: Request, _ context: CaptureContext) async throws -> Response {
     do {
-      let key = SlowMotionKey.key(request.uri, authorization: request.headers[.authorization])
+      let key = SentKey.of(request.uri, authorization: request.headers[.authorization])
       let access = try await SlowMotionKey(configuration: configuration, database: database).access(key, isForwarded: request.isForwarded)
       guard case .granted(let found) = access else { throw KeyMiddleware.refusal("An API key is needed") }
       try context.admit(found, to: .upload)

@@ -1,3 +1,4 @@
+import Connections
 import Foundation
 import Logging
 import NIOConcurrencyHelpers
@@ -6,38 +7,21 @@ import NIOHTTP1
 import NIOWebSocket
 
 /// Relays between cameras and viewers: live frames and signaling one way, commands and signaling the other. Slow viewers miss frames;
-/// nobody waits for them. A key shows and tells the cameras of its project only.
+/// nobody waits for them. `RelayState` says who sees whom.
 final class Relay: Sendable {
-  private struct Camera: Sendable {
+  private struct CameraEnd: Sendable {
     let peer: SocketPeer
-    let project: String
     let recorder: StreamRecorder
-    let records: Bool
-    var status: String?
   }
 
   private struct Viewer: Sendable {
     let peer: SocketPeer
     /// Of its key; `nil` for one without a key, who sees all.
     let project: String?
-    var records: Bool
     /// Whether it may do more than look.
     let mayCommand: Bool
     /// Who it is, for the log.
     let sender: String
-  }
-
-  private struct State: Sendable {
-    /// By id: milliseconds since 1970 at which the camera connected.
-    var cameras: [Int64: Camera] = [:]
-    var viewers: [ObjectIdentifier: Viewer] = [:]
-
-    /// All, or those of a project.
-    func cameras(of project: String?) -> [Camera] { cameras.values.filter { project == nil || project == $0.project } }
-
-    func viewers(of project: String) -> [Viewer] { viewers.values.filter { $0.project == nil || $0.project == project } }
-
-    func records(_ camera: Camera) -> Bool { camera.records || viewers(of: camera.project).contains(where: \.records) }
   }
 
   private let configuration: Configuration
@@ -45,7 +29,7 @@ final class Relay: Sendable {
   private let database: ServerDatabase
   private let intake: Intake
   private let logger: Logger
-  private let state = NIOLockedValueBox(State())
+  private let state = NIOLockedValueBox(RelayState<CameraEnd, SocketPeer>())
 
   init(configuration: Configuration, data: DataFolder, database: ServerDatabase, intake: Intake, logger: Logger) {
     (self.configuration, self.data, self.database, self.intake, self.logger) = (configuration, data, database, intake, logger)
@@ -53,9 +37,7 @@ final class Relay: Sendable {
 
   /// Of a project, or of all.
   func counts(of project: String?) -> (cameras: Int, viewers: Int, recordings: Int) {
-    let (cameras, viewers) = state.withLockedValue { state in
-      (state.cameras(of: project), project.map { state.viewers(of: $0).count } ?? state.viewers.count)
-    }
+    let (cameras, viewers) = state.withLockedValue { ($0.cameras(of: project), $0.viewerCount(of: project)) }
     return (cameras.count, viewers, cameras.count(where: \.recorder.isRecording))
   }
 
@@ -79,7 +61,7 @@ final class Relay: Sendable {
       case .granted(let key) = try? await SlowMotionKey(configuration: configuration, database: database).access(
         request.key, isForwarded: request.isForwarded)
     else { return false }
-    return key?.allows(request.role.deed) ?? true
+    return key?.allows(request.role.permission) ?? true
   }
 
   /// Serves a camera or a viewer until it leaves, or its key is revoked.
@@ -108,10 +90,8 @@ final class Relay: Sendable {
       let address = ClientAddress.of(
         socket.channel.remoteAddress, forwardedFor: request.forwardedFor, trusting: configuration.trustedProxies)
       let mayCommand = key?.allows(.change) ?? true
-      let viewer = Viewer(
-        peer: peer, project: key?.project, records: request.records && mayCommand, mayCommand: mayCommand,
-        sender: APIKey.sender(key, at: address))
-      await serve(viewer, socket)
+      let viewer = Viewer(peer: peer, project: key?.project, mayCommand: mayCommand, sender: APIKey.sender(key, at: address))
+      await serve(viewer, socket, records: request.records && mayCommand)
     }
   }
 
@@ -119,42 +99,35 @@ final class Relay: Sendable {
   private static let keyInterval = Duration.seconds(5)
 
   private func serveCamera(_ socket: CaptureChannel.Socket, _ peer: SocketPeer, _ request: SocketRequest, _ project: String) async {
-    let (id, recorder) = state.withLockedValue { state in
-      var id = Time.now()
-      while state.cameras[id] != nil { id += 1 }
-      let recorder = StreamRecorder(
-        configuration: configuration, data: data, database: database, intake: intake, logger: logger, project: project, camera: id)
-      state.cameras[id] = Camera(peer: peer, project: project, recorder: recorder, records: request.records)
-      return (id, recorder)
+    let (id, end) = state.withLockedValue {
+      $0.add(at: Time.now()) { id in
+        let recorder = StreamRecorder(
+          configuration: configuration, data: data, database: database, intake: intake, logger: logger, project: project, camera: id)
+        return .init(end: CameraEnd(peer: peer, recorder: recorder), project: project, records: request.records)
+      }
     }
     await read(socket, peer) { message in
       switch message {
       case .frame(let bytes):
-        let (viewers, records) = self.state.withLockedValue { state in
-          (state.viewers(of: project), state.cameras[id].map(state.records) ?? false)
-        }
-        for viewer in viewers { viewer.peer.offer(bytes) }
-        if records, let problem = await recorder.append(bytes) { self.warn(problem, of: project) }
+        let (viewers, isKept) = self.state.withLockedValue { ($0.viewers(of: project), $0.isKept(id)) }
+        for viewer in viewers { viewer.offer(bytes) }
+        if isKept, let problem = await end.recorder.append(bytes) { self.warn(problem, of: project) }
       case .text(let text): self.hear(text, from: id, of: project)
       case .other: break
       }
     }
-    state.withLockedValue { _ = $0.cameras.removeValue(forKey: id) }
+    state.withLockedValue { $0.removeCamera(id) }
     announce(id, of: project, "disconnected")
-    await recorder.finish()
+    await end.recorder.finish()
   }
 
-  private func serve(_ viewer: Viewer, _ socket: CaptureChannel.Socket) async {
-    let id = ObjectIdentifier(viewer.peer)
-    let known = state.withLockedValue { state in
-      state.viewers[id] = viewer
-      return state.cameras.filter { viewer.project == nil || viewer.project == $0.value.project }
-    }
-    for (id, camera) in known.sorted(by: { $0.key < $1.key }) { viewer.peer.send(Self.status(id, camera.status ?? "waiting")) }
+  private func serve(_ viewer: Viewer, _ socket: CaptureChannel.Socket, records: Bool) async {
+    let (id, seen) = state.withLockedValue { $0.add(.init(end: viewer.peer, project: viewer.project, records: records)) }
+    for (camera, status) in seen { viewer.peer.send(Self.status(camera, status)) }
     await read(socket, viewer.peer) { message in
-      if case .text(let text) = message { await self.hear(text, from: viewer) }
+      if case .text(let text) = message { await self.hear(text, from: viewer, id) }
     }
-    state.withLockedValue { _ = $0.viewers.removeValue(forKey: id) }
+    state.withLockedValue { $0.removeViewer(id) }
     await finishIdleRecordings()
   }
 
@@ -181,44 +154,37 @@ final class Relay: Sendable {
 
   // MARK: Texts
 
-  private static let statusLimit = 256
-
   private func hear(_ text: LiveText, from camera: Int64, of project: String) {
-    guard text.command == nil else { return }
-    switch text.type {
-    case "status":
+    switch text.news {
+    case .status(let status):
       // It is kept, and told to each viewer that comes.
-      guard let status = text.status, status.utf8.count <= Self.statusLimit else { return }
-      state.withLockedValue { $0.cameras[camera]?.status = status }
+      state.withLockedValue { $0.setStatus(status, of: camera) }
       announce(camera, of: project, status)
-    case "offer", "ice": show(text.bytes, of: project)
-    default: break
+    case .signal: show(text.bytes, of: project)
+    case nil: break
     }
   }
 
-  private func hear(_ text: LiveText, from viewer: Viewer) async {
-    switch (text.command, text.type) {
-    case (nil, "answer"?), (nil, "ice"?):
+  private func hear(_ text: LiveText, from viewer: Viewer, _ id: Int) async {
+    switch text.wish {
+    case .signal:
       // It decides to whom the camera sends.
       if viewer.mayCommand || may("signaling", viewer) { _ = tell(text.bytes, viewer.project) }
-    case ("start"?, _), ("stop"?, _), (nil, "reconnect_request"):
-      let command = text.command ?? "reconnect"
-      if may(command, viewer) { self.command(command, to: viewer.project) }
-    case (nil, "record"):
-      guard let isOn = text.isOn else { return }
+    case .command(let command): if may(command, viewer) { self.command(command, to: viewer.project) }
+    case .record(let isOn):
       guard may(isOn ? "record" : "record no more", viewer) else {
         return viewer.peer.send(Self.json(Keeping(on: false, problem: "The API key is for reading only.")))
       }
-      state.withLockedValue { $0.viewers[ObjectIdentifier(viewer.peer)]?.records = isOn }
+      state.withLockedValue { $0.setRecords(isOn, of: id) }
       viewer.peer.send(Self.json(Keeping(on: isOn, problem: nil)))
       if !isOn { await finishIdleRecordings() }
-    default: break
+    case nil: break
     }
   }
 
   /// Whether a viewer may do something, which is noted in the log either way.
-  private func may(_ deed: String, _ viewer: Viewer) -> Bool {
-    logger.info("/viewer \(deed): \(viewer.mayCommand ? "done" : "refused"), \(viewer.sender)")
+  private func may(_ wish: String, _ viewer: Viewer) -> Bool {
+    logger.info("/viewer \(wish): \(viewer.mayCommand ? "done" : "refused"), \(viewer.sender)")
     return viewer.mayCommand
   }
 
@@ -232,19 +198,18 @@ final class Relay: Sendable {
   /// Tells those who want a project's streams kept that they are not.
   private func warn(_ problem: String, of project: String) {
     let text = Self.json(Keeping(on: true, problem: problem))
-    for viewer in state.withLockedValue({ $0.viewers(of: project) }) where viewer.records { viewer.peer.send(text) }
+    for viewer in state.withLockedValue({ $0.keepers(of: project) }) { viewer.send(text) }
   }
 
   /// Ends the recordings that nobody wants any more.
   private func finishIdleRecordings() async {
-    let recorders = state.withLockedValue { state in state.cameras.values.filter { !state.records($0) }.map(\.recorder) }
-    for recorder in recorders { await recorder.finish() }
+    for camera in state.withLockedValue(\.unkept) { await camera.recorder.finish() }
   }
 
   private func announce(_ camera: Int64, of project: String, _ status: String) { show(Self.status(camera, status), of: project) }
 
   private func show(_ text: ByteBuffer, of project: String) {
-    for viewer in state.withLockedValue({ $0.viewers(of: project) }) { viewer.peer.send(text) }
+    for viewer in state.withLockedValue({ $0.viewers(of: project) }) { viewer.send(text) }
   }
 
   private struct CameraStatus: Encodable {

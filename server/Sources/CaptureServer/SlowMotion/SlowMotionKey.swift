@@ -1,3 +1,4 @@
+import Connections
 import Foundation
 import HTTPTypes
 import Hummingbird
@@ -14,13 +15,6 @@ struct SlowMotionKey {
     case refused
   }
 
-  static func key(_ uri: URI, authorization: String?) -> String? {
-    if let key = uri.queryParameters["key"] { return String(key) }
-    let parts = uri.path.split(separator: "/")
-    if parts.count > 2, parts[0] == "k" { return String(parts[1]) }
-    return authorization.map(KeyMiddleware.key)
-  }
-
   /// - Parameter isForwarded: Whether the request came through a proxy.
   func access(_ key: String?, isForwarded: Bool) async throws -> Access {
     guard let key else { return configuration.needsKey(isForwarded: isForwarded) ? .refused : .granted(nil) }
@@ -33,18 +27,19 @@ struct SlowMotionKey {
 struct SlowMotionKeyMiddleware: RouterMiddleware {
   let configuration: Configuration
   let database: ServerDatabase
+  let permission: Permission
 
   func handle(
     _ request: Request, context: CaptureContext, next: (Request, CaptureContext) async throws -> Response
   ) async throws -> Response {
-    let key = SlowMotionKey.key(request.uri, authorization: request.headers[.authorization])
+    let key = SentKey.of(request.uri, authorization: request.headers[.authorization])
     guard
       case .granted(let found) = try await SlowMotionKey(configuration: configuration, database: database).access(
         key, isForwarded: request.isForwarded)
     else {
       throw key.map(KeyMiddleware.unknown) ?? KeyMiddleware.refusal("An API key is needed: ?key=KEY")
     }
-    try context.admit(found, to: Deed(request))
+    try context.admit(found, to: permission.needed(by: request))
     return try await next(request, context)
   }
 }

@@ -1,3 +1,4 @@
+import Connections
 import HTTPTypes
 import Hummingbird
 import Logging
@@ -24,37 +25,39 @@ struct SlowMotionRoutes {
     var timestamp: Int64
   }
 
-  func add(to router: CaptureRouter) {
+  func add(to routes: Routes) {
     let upload = MovieUpload(configuration: configuration, data: data, database: database, intake: intake, logger: logger)
     // It answers for its key itself: a refusal would cost the phone its movie.
-    router.post("upload") { try await upload.respond($0, $1) }
-    router.post("k/{key}/upload") { try await upload.respond($0, $1) }
+    routes.open(to: .unanswered(.upload)).post("upload", use: upload.respond).post("k/{key}/upload", use: upload.respond)
 
-    let routes = router.group().add(middleware: SlowMotionKeyMiddleware(configuration: configuration, database: database))
     MovieRoutes(database: database, store: store).add(to: routes)
-    routes.post("control/start") { _, context in try tell("start", context) }
-    routes.post("control/stop") { _, context in try tell("stop", context) }
-    routes.get("status") { _, context in
+    let changing = routes.open(to: .address(.change))
+    changing.post("control/start") { _, context in try tell("start", context) }
+    changing.post("control/stop") { _, context in try tell("stop", context) }
+    let reading = routes.open(to: .address(.read))
+    reading.get("status") { _, context in
       let counts = relay.counts(of: context.key?.project)
       return try JSONAnswer.response(
         Status(cameras: counts.cameras, viewers: counts.viewers, recordings: counts.recordings, timestamp: Time.now()))
     }
-    routes.get("live") { try await LivePage(configuration: configuration, page: page).response($0, $1) }
+    reading.get("live") { try await LivePage(configuration: configuration, page: page).response($0, $1) }
     // Where the app's own server has its viewers.
     for path in ["viewer.html", "viewer-webrtc.html"] {
-      routes.get(RouterPath(path)) { request, _ -> Response in
+      reading.get(RouterPath(path)) { request, _ -> Response in
         Response.redirect(to: "/live" + (request.uri.query.map { "?" + $0 } ?? ""), type: .found)
       }
     }
-    for path in ["camera", "viewer", "k/{key}/camera", "k/{key}/viewer"] {
-      // What arrives here asked for no WebSocket, or came from a page of another site.
-      routes.get(RouterPath(path)) { request, _ -> Response in
-        if Origin.isForeign(request.headers[.origin], host: request.head.authority, isForwarded: request.isForwarded, configuration) {
-          throw Origin.refusal
-        }
-        throw Failure(.upgradeRequired, "UPGRADE_REQUIRED", "This is a WebSocket", headers: [.upgrade: "websocket"])
-      }
+    for role in [SocketRequest.Role.camera, .viewer] {
+      routes.open(to: .address(role.permission)).get("\(role)", use: refuseSocket).get("k/{key}/\(role)", use: refuseSocket)
     }
+  }
+
+  /// What arrives here asked for no WebSocket, or came from a page of another site.
+  @Sendable private func refuseSocket(_ request: Request, _ context: CaptureContext) throws -> Response {
+    if Origin.isForeign(request.headers[.origin], host: request.head.authority, isForwarded: request.isForwarded, configuration) {
+      throw Origin.refusal
+    }
+    throw Failure(.upgradeRequired, "UPGRADE_REQUIRED", "This is a WebSocket", headers: [.upgrade: "websocket"])
   }
 
   private func tell(_ command: String, _ context: CaptureContext) throws -> Response {

@@ -49,6 +49,9 @@ final class DatabaseShipping: Service, CustomStringConvertible, @unchecked Senda
     try await check(try await place.names())
   }
 
+  /// Seconds by which a copy may be behind before operators are told.
+  static let mostLag = 60.0
+
   /// Seconds since everything was there.
   var lag: Double { ProcessInfo.processInfo.systemUptime - shippedAt.withLock { $0 } }
 

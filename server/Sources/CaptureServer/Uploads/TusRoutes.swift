@@ -10,10 +10,11 @@ struct TusRoutes {
   let intake: Intake
   private var uploads: Uploads { Uploads(configuration: configuration, data: data, database: database, intake: intake) }
 
-  func add(to group: some RouterMethods<CaptureContext>) {
+  func add(to routes: Routes) {
+    let files = routes.open(to: .key(.upload))
     for method in [HTTPRequest.Method.options, .post, .head, .get, .put, .patch, .delete] {
       for path in ["files", "files/{upload}"] as [RouterPath] {
-        group.on(path, method: method) { request, context in try await answer(request, context) }
+        files.on(path, method: method) { request, context in try await answer(request, context) }
       }
     }
   }

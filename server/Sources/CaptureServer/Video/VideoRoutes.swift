@@ -13,9 +13,8 @@ struct VideoRoutes {
   let intake: Intake
   private static let path = "/api/v1/captures/video"
 
-  func add(to router: CaptureRouter) {
-    router.group("api/v1/captures").add(middleware: KeyMiddleware(configuration: configuration, database: database, isRequired: false))
-      .post("video", use: receive)
+  func add(to routes: Routes) {
+    routes.open(to: .device(.upload)).post("api/v1/captures/video", use: receive)
   }
 
   /// Everything that the head tells is checked before the body is read, and everything before anything is published.

@@ -15,9 +15,8 @@ struct WorkRoutes {
 
   private var leases: ConversionLeases { conversions.leases }
 
-  /// - Parameter group: Routes that recognize keys.
-  func add(to group: some RouterMethods<CaptureContext>) {
-    let work = group.group("api/v1/work")
+  func add(to routes: Routes) {
+    let work = routes.open(to: .key(.work)).group("api/v1/work")
     work.post(use: assign)
     work.post(":lease/alive") { _, context in
       try await leases.extend(lease(context))

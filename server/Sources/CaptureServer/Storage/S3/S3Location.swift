@@ -1,21 +1,21 @@
 import Foundation
 
 /// `s3://bucket/prefix?endpoint=https://host:port&region=name`; credentials come from the environment, as for AWS's own tools.
-struct S3Location: Sendable {
+package struct S3Location: Sendable {
   /// Scheme, host and port, without a slash at the end.
-  let endpoint: String
+  package let endpoint: String
   /// As in the header `Host`: without the port that belongs to the scheme.
-  let host: String
-  let bucket: String
+  package let host: String
+  package let bucket: String
   /// With a slash at its end, or empty.
-  let prefix: String
-  let region: String
+  package let prefix: String
+  package let region: String
 
   /// Whether a text for `--store` names a place on a server, not a folder.
   static func isAddress(_ text: String) -> Bool { text.contains("://") || text.hasPrefix("s3:") }
 
   /// Throws `Mistake`.
-  init(_ text: String) throws {
+  package init(_ text: String) throws {
     let shown = text.prefix { $0 != "@" }
     guard let parts = URLComponents(string: text), parts.scheme == "s3", let bucket = parts.host, !bucket.isEmpty else {
       throw Mistake("expected s3://bucket/prefix?endpoint=URL&region=NAME, found \(shown)")

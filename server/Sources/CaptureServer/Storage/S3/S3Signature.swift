@@ -2,15 +2,19 @@ import Crypto
 import Foundation
 
 /// Signs requests by Signature Version 4 of AWS, which all S3-compatible servers check.
-struct S3Signature {
-  struct Credentials: Sendable {
+package struct S3Signature {
+  package struct Credentials: Sendable {
     var key: String
     var secret: String
     var token: String?
+
+    package init(key: String, secret: String, token: String?) { (self.key, self.secret, self.token) = (key, secret, token) }
   }
 
   let credentials: Credentials
   let region: String
+
+  package init(credentials: Credentials, region: String) { (self.credentials, self.region) = (credentials, region) }
 
   /// Headers of a request: `host`, date, digest of the body and signature.
   ///
@@ -19,7 +23,7 @@ struct S3Signature {
   ///   - query: Names and values, neither encoded.
   ///   - bodyDigest: 64 hexadecimal digits.
   ///   - time: Seconds since 1970.
-  func headers(
+  package func headers(
     method: String, host: String, path: String, query: [(String, String)], headers: [String: String], bodyDigest: String, time: Int64
   ) -> [String: String] {
     let (day, instant) = Self.stamps(time)
@@ -47,12 +51,12 @@ struct S3Signature {
   }
 
   /// A query as it is signed and sent: sorted and percent-encoded.
-  static func encoded(_ query: [(String, String)]) -> String {
+  package static func encoded(_ query: [(String, String)]) -> String {
     query.map { (encoded($0.0), encoded($0.1)) }.sorted { $0 < $1 }.map { "\($0.0)=\($0.1)" }.joined(separator: "&")
   }
 
   /// Everything but unreserved characters (RFC 3986) percent-encoded, slashes too unless they are kept.
-  static func encoded(_ text: String, keepsSlashes: Bool = false) -> String {
+  package static func encoded(_ text: String, keepsSlashes: Bool = false) -> String {
     let digits = Array("0123456789ABCDEF".utf8)
     var bytes: [UInt8] = []
     for byte in text.utf8 {

@@ -1,13 +1,13 @@
 import NIOConcurrencyHelpers
-import NIOCore
+package import NIOCore
 import NIOExtras
-import NIOWebSocket
+package import NIOWebSocket
 
 /// The other end of a WebSocket, to write to. A message waits until the one before it has left; of frames that wait, only the newest is
 /// kept, so a slow reader misses frames, takes one frame of memory, and holds up nobody.
 ///
 /// `@unchecked Sendable`: the state is used on the channel's event loop only.
-final class SocketPeer: @unchecked Sendable {
+package final class SocketPeer: @unchecked Sendable {
   private let channel: any Channel
   private var texts: CircularBuffer<ByteBuffer> = []
   /// Bytes of the texts that wait.
@@ -27,7 +27,7 @@ final class SocketPeer: @unchecked Sendable {
   /// Bytes that the system may hold for a reader; more would only be older frames.
   private static let sendBuffer: ChannelOptions.Types.SocketOption.Value = 256 << 10
 
-  init(_ channel: any Channel) {
+  package init(_ channel: any Channel) {
     self.channel = channel
     _ = channel.setOption(.socketOption(.so_sndbuf), value: Self.sendBuffer)
     channel.eventLoop.execute {
@@ -39,7 +39,7 @@ final class SocketPeer: @unchecked Sendable {
   }
 
   /// Sends a text; a peer that lets hundreds of them wait, or a megabyte, is dropped.
-  func send(_ text: ByteBuffer) {
+  package func send(_ text: ByteBuffer) {
     onLoop {
       guard !self.isClosing else { return }
       guard self.texts.count < Self.textLimit, self.textBytes + text.readableBytes <= Self.textByteLimit else {
@@ -53,21 +53,21 @@ final class SocketPeer: @unchecked Sendable {
   }
 
   /// Sends a frame, in place of one that still waits.
-  func offer(_ frame: ByteBuffer) {
+  package func offer(_ frame: ByteBuffer) {
     onLoop {
       self.frame = frame
       self.writeNext()
     }
   }
 
-  func heard() { onLoop { self.lastHeard = .now() } }
+  package func heard() { onLoop { self.lastHeard = .now() } }
 
-  func pong(_ data: ByteBuffer) {
+  package func pong(_ data: ByteBuffer) {
     onLoop { if self.channel.isWritable { self.channel.writeAndFlush(WebSocketFrame(fin: true, opcode: .pong, data: data), promise: nil) } }
   }
 
   /// Ends the socket by the protocol: a code, then the connection.
-  func close(_ code: WebSocketErrorCode) {
+  package func close(_ code: WebSocketErrorCode) {
     onLoop {
       guard !self.isClosing else { return }
       self.isClosing = true

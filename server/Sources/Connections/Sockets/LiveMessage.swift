@@ -1,9 +1,9 @@
 import Evidence
 import Foundation
-import NIOCore
+package import NIOCore
 
 /// A message of a camera or a viewer.
-enum LiveMessage {
+package enum LiveMessage {
   case text(LiveText)
   case frame(ByteBuffer)
   /// Neither; it is lost, as it always was.
@@ -15,7 +15,7 @@ enum LiveMessage {
   private static let textLimit = 256 << 10
 
   /// Whatever parses as a JSON object is text, however it was sent; of the rest, what is binary and large enough is a frame.
-  init(_ bytes: ByteBuffer, isBinary: Bool) {
+  package init(_ bytes: ByteBuffer, isBinary: Bool) {
     if let text = Self.json(bytes) {
       self = .text(text)
     } else if isBinary, bytes.readableBytes >= Self.smallestFrame {
@@ -25,6 +25,12 @@ enum LiveMessage {
     }
   }
 
+  private static let encoder: JSONEncoder = {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+    return encoder
+  }()
+
   private static func json(_ bytes: ByteBuffer) -> LiveText? {
     let view = bytes.readableBytesView
     let isSpace: (UInt8) -> Bool = { [0x20, 0x09, 0x0A, 0x0D].contains($0) }
@@ -32,7 +38,7 @@ enum LiveMessage {
     guard view.count <= textLimit, view.first(where: { !isSpace($0) }) == UInt8(ascii: "{"),
       view.last(where: { !isSpace($0) }) == UInt8(ascii: "}"),
       let value = try? JSONDecoder().decode(JSONValue.self, from: Data(view)), let members = value.object,
-      let parsed = try? JSONAnswer.data(value)
+      let parsed = try? encoder.encode(value)
     else { return nil }
     var isOn: Bool?
     if case .bool(let truth)? = members["on"] { isOn = truth }
@@ -43,29 +49,68 @@ enum LiveMessage {
 }
 
 /// What matters of a text message.
-struct LiveText {
+package struct LiveText {
   /// The message as it was understood: of a member that it has twice, another parser would take the other.
-  var bytes: ByteBuffer
+  package var bytes: ByteBuffer
   var type: String?
   /// Empty for a command that is no text.
   var command: String?
   /// A word, such as `recording`.
   var status: String?
   var isOn: Bool?
+
+  /// What a camera tells its viewers.
+  package enum News: Equatable {
+    case status(String)
+    /// What two ends tell each other to find a direct way.
+    case signal
+  }
+
+  private static let statusLimit = 256
+
+  /// As a camera's; `nil` for what viewers need not know.
+  package var news: News? {
+    guard command == nil else { return nil }
+    switch type {
+    case "status": return status.flatMap { $0.utf8.count <= Self.statusLimit ? .status($0) : nil }
+    case "offer", "ice": return .signal
+    default: return nil
+    }
+  }
+
+  /// What a viewer asks for.
+  package enum Wish: Equatable {
+    case signal
+    /// Of the cameras: `start`, `stop` or `reconnect`.
+    case command(String)
+    /// To have kept what it sees, or no longer.
+    case record(Bool)
+  }
+
+  /// As a viewer's; `nil` for what is not understood.
+  package var wish: Wish? {
+    switch (command, type) {
+    case (nil, "answer"?), (nil, "ice"?): .signal
+    case ("start"?, _), ("stop"?, _): command.map(Wish.command)
+    case (nil, "reconnect_request"): .command("reconnect")
+    case (nil, "record"): isOn.map(Wish.record)
+    default: nil
+    }
+  }
 }
 
 /// A frame of a live stream: a JPEG, after its time or alone.
-struct LiveFrame: Sendable {
-  let jpeg: ByteBuffer
+package struct LiveFrame: Sendable {
+  package let jpeg: ByteBuffer
   /// When the sender handled it, in microseconds since 1970 by its clock; `nil` where it does not say.
-  let time: Int64?
+  package let time: Int64?
 
   /// Seconds from 1970 to 2001, and the number of seconds below which a time counts from 2001: the iOS app writes those.
   static let secondsTo2001 = 978_307_200.0
   static let smallestUnixTime = 1.2e9
 
   /// `nil` where it is no JPEG.
-  init?(_ bytes: ByteBuffer) {
+  package init?(_ bytes: ByteBuffer) {
     func isJPEG(at offset: Int) -> Bool {
       bytes.getBytes(at: bytes.readerIndex + offset, length: 3) == [0xFF, 0xD8, 0xFF]
     }
@@ -89,7 +134,7 @@ struct LiveFrame: Sendable {
   }
 
   /// Width and height in pixels from the frame header (ITU-T T.81, B.2.2); `nil` where there is none.
-  var size: StreamSize? {
+  package var size: StreamSize? {
     let bytes = jpeg.readableBytesView
     var index = bytes.startIndex + 2
     while index + 9 < bytes.endIndex, bytes[index] == 0xFF {
@@ -109,7 +154,7 @@ struct LiveFrame: Sendable {
   }
 }
 
-struct StreamSize: Codable, Equatable, Sendable {
-  var width: Int
-  var height: Int
+package struct StreamSize: Codable, Equatable, Sendable {
+  package var width: Int
+  package var height: Int
 }

@@ -1,3 +1,4 @@
+import Connections
 import Foundation
 import Hummingbird
 import HummingbirdCore
@@ -20,10 +21,9 @@ struct Listeners {
   /// an address cannot be listened on.
   ///
   /// - Parameter ready: Told when the first address is listened on.
-  func run(_ router: CaptureRouter, services: [any Service], ready: @escaping @Sendable () -> Void) async throws {
+  func run(_ responder: RouterResponder<CaptureContext>, services: [any Service], ready: @escaping @Sendable () -> Void) async throws {
     Self.raiseFileLimit(for: configuration.connections)
     let server = try server()
-    let responder = router.buildResponder()
     var applications: [Application<RouterResponder<CaptureContext>>] = []
     for (option, text) in [("listen", Optional(configuration.listen)), ("camera-listen", configuration.cameraListen)] {
       guard let text else { continue }
@@ -49,11 +49,13 @@ struct Listeners {
   }
 
   private func server() throws -> HTTPServerBuilder {
-    let limit = ConnectionLimit(configuration)
-    let limits = ConnectionGuard.Limits(configuration)
+    let limit = ConnectionLimit(
+      configuration.connections, ofOneAddress: configuration.addressConnections, proxies: configuration.trustedProxies)
+    let limits = ConnectionState.Limits(headSeconds: configuration.headSeconds, idleSeconds: configuration.idleSeconds)
     let isSecure = configuration.tlsCertificate != nil
     let plain = HTTPServerBuilder { [relay] responder in
-      CaptureChannel(responder: responder, relay: relay, limit: limit, limits: limits, isSecure: isSecure)
+      CaptureChannel(
+        responder: responder, limit: limit, limits: limits, isSecure: isSecure, admits: relay.admits, serve: relay.serve)
     }
     guard let certificate = configuration.tlsCertificate, let key = configuration.tlsKey else { return plain }
     return try .tls(plain, tlsConfiguration: Self.tls(certificate, key))
@@ -94,5 +96,15 @@ struct Listeners {
     guard limit.rlim_cur < wanted else { return }
     limit.rlim_cur = min(limit.rlim_max, wanted)
     _ = setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  }
+}
+
+extension ListenAddress {
+  /// Throws `Mistake`, which names the option.
+  init(_ text: String, option: String) throws {
+    guard let address = ListenAddress(text) else {
+      throw Mistake("--\(option) \(text): expected an address and a port, such as 127.0.0.1:8080")
+    }
+    self = address
   }
 }

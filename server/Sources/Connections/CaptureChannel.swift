@@ -1,40 +1,50 @@
 import HTTPTypes
-import Hummingbird
-import HummingbirdCore
-import Logging
-import NIOCore
-import NIOHTTP1
-import NIOHTTPTypes
+package import HummingbirdCore
+package import Logging
+package import NIOCore
+package import NIOHTTP1
+package import NIOHTTPTypes
 import NIOHTTPTypesHTTP1
-import NIOWebSocket
+package import NIOWebSocket
 
-/// A connection: HTTP/1 for the router, or a WebSocket of a camera or a viewer for the relay, as its first request says.
-struct CaptureChannel: ServerChildChannel, HTTPChannelHandler {
-  typealias HTTPConnection = NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>
-  typealias Socket = NIOAsyncChannel<WebSocketFrame, WebSocketFrame>
+/// A connection: HTTP/1 for the router, or a WebSocket of a camera or a viewer as its first request says.
+package struct CaptureChannel: ServerChildChannel, HTTPChannelHandler {
+  package typealias HTTPConnection = NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>
+  package typealias Socket = NIOAsyncChannel<WebSocketFrame, WebSocketFrame>
 
-  enum Kind: Sendable {
+  package enum Kind: Sendable {
     case http(HTTPConnection)
     case socket(Socket, SocketRequest)
   }
 
-  struct Value: ServerChildChannelValue {
-    let channel: any Channel
+  package struct Value: ServerChildChannelValue {
+    package let channel: any Channel
     /// Known after the first request's head.
     let kind: EventLoopFuture<Kind>
   }
 
-  let responder: HTTPChannelHandler.Responder
-  let relay: Relay
-  let limit: ConnectionLimit
-  let limits: ConnectionGuard.Limits
-  /// Whether TLS is below us.
-  let isSecure: Bool
+  package let responder: HTTPChannelHandler.Responder
+  private let limit: ConnectionLimit
+  private let limits: ConnectionState.Limits
+  private let isSecure: Bool
+  private let admits: @Sendable (HTTPRequestHead) async -> Bool
+  private let serve: @Sendable (Socket, SocketRequest) async -> Void
+
+  /// - Parameters:
+  ///   - isSecure: Whether TLS is below us.
+  ///   - admits: Whether a request may become a socket.
+  ///   - serve: Serves a socket until it ends.
+  package init(
+    responder: @escaping HTTPChannelHandler.Responder, limit: ConnectionLimit, limits: ConnectionState.Limits, isSecure: Bool,
+    admits: @escaping @Sendable (HTTPRequestHead) async -> Bool, serve: @escaping @Sendable (Socket, SocketRequest) async -> Void
+  ) {
+    (self.responder, self.limit, self.limits, self.isSecure, self.admits, self.serve) = (responder, limit, limits, isSecure, admits, serve)
+  }
 
   /// Largest message of a socket, in bytes.
   private static let messageLimit = 16 << 20
 
-  func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
+  package func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
     channel.eventLoop.makeCompletedFuture {
       let admission = limit.admit(channel)
       if admission == .refused {
@@ -51,7 +61,7 @@ struct CaptureChannel: ServerChildChannel, HTTPChannelHandler {
       let decoder = ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .forwardBytes, limitConfiguration: RequestRules.limits))
       let arrived = ArrivedBytes()
       let guardian = ConnectionGuard(
-        limits, arrived, isSurplus: admission == .surplus, admits: { [relay] in await relay.admits($0) }, logger: logger)
+        limits, arrived, isSurplus: admission == .surplus, admits: admits, logger: logger)
       let upgrades = NIOTypedHTTPServerUpgradeHandler(
         httpEncoder: encoder, extraHTTPHandlers: [arrived, decoder, guardian],
         upgradeConfiguration: NIOTypedHTTPServerUpgradeConfiguration(
@@ -91,19 +101,19 @@ struct CaptureChannel: ServerChildChannel, HTTPChannelHandler {
     }
   }
 
-  func handle(value: Value, logger: Logger) async {
+  package func handle(value: Value, logger: Logger) async {
     // Fails where a connection ends before its first request.
     guard let kind = try? await value.kind.get() else { return }
     switch kind {
     case .http(let connection): await handleHTTP(asyncChannel: connection, logger: logger)
-    case .socket(let socket, let request): await relay.serve(socket, request)
+    case .socket(let socket, let request): await serve(socket, request)
     }
   }
 }
 
 /// Closes a connection that is not even answered, as soon as it is open.
 private final class ClosedDoor: ChannelInboundHandler {
-  typealias InboundIn = ByteBuffer
+  package typealias InboundIn = ByteBuffer
 
   func handlerAdded(context: ChannelHandlerContext) { if context.channel.isActive { context.close(promise: nil) } }
 

@@ -2,24 +2,24 @@ import Foundation
 import NIOCore
 
 /// An address and a port to listen on, such as `0.0.0.0:8080`, `[::1]:8080` or `localhost:8080`.
-struct ListenAddress: Equatable {
-  let host: String
-  let port: Int
+package struct ListenAddress: Equatable {
+  package let host: String
+  package let port: Int
 
-  /// Throws `Mistake`, which names the option.
-  init(_ text: String, option: String) throws {
+  /// `nil` where it is not an address and a port.
+  package init?(_ text: String) {
     guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), colon > text.startIndex else {
-      throw Mistake("--\(option) \(text): expected an address and a port, such as 127.0.0.1:8080")
+      return nil
     }
     host = text[..<colon].trimmingCharacters(in: CharacterSet(charactersIn: "[]"))
     self.port = Int(port)
   }
 
   /// Whether only this machine can connect to it.
-  var isLoopback: Bool { Self.isLoopback(host) }
+  package var isLoopback: Bool { Self.isLoopback(host) }
 
   /// Whether a host, a name or an address, is always this machine.
-  static func isLoopback(_ host: String) -> Bool {
+  package static func isLoopback(_ host: String) -> Bool {
     switch try? SocketAddress(ipAddress: host, port: 0) {
     case .v4: host.hasPrefix("127.")
     case .v6(let address): withUnsafeBytes(of: address.address.sin6_addr) { $0.elementsEqual([UInt8](repeating: 0, count: 15) + [1]) }
@@ -28,10 +28,10 @@ struct ListenAddress: Equatable {
   }
 
   /// Addresses that mean all of this machine's.
-  static let wildcards = ["0.0.0.0", "::"]
+  package static let wildcards = ["0.0.0.0", "::"]
 
   /// As in a URL; in place of all addresses, one of this machine's by which others reach it.
-  var reachable: String {
+  package var reachable: String {
     var host = host
     if Self.wildcards.contains(host) {
       let addresses = ((try? System.enumerateDevices()) ?? []).compactMap(\.address)

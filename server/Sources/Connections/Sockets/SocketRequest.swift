@@ -1,29 +1,25 @@
 import Foundation
 import HummingbirdCore
-import NIOHTTP1
+package import NIOHTTP1
 
 /// What a camera or a viewer asks for by the address of its WebSocket.
-struct SocketRequest: Sendable {
-  enum Role: Sendable {
-    case camera, viewer
+package struct SocketRequest: Sendable {
+  package enum Role: Sendable { case camera, viewer }
 
-    var deed: Deed { self == .camera ? .upload : .read }
-  }
-
-  let role: Role
+  package let role: Role
   /// Whether the live stream is kept from the start: `?record=1`.
-  let records: Bool
-  let key: String?
+  package let records: Bool
+  package let key: String?
   /// The page that opened the socket, if a browser did.
-  let origin: String?
-  let host: String?
+  package let origin: String?
+  package let host: String?
   /// Whether it came through a proxy.
-  let isForwarded: Bool
+  package let isForwarded: Bool
   /// All values of `X-Forwarded-For`.
-  let forwardedFor: [String]
+  package let forwardedFor: [String]
 
   /// `nil` where the address names neither a camera nor a viewer. Apps and relays put other things around the names.
-  init?(_ head: HTTPRequestHead) {
+  package init?(_ head: HTTPRequestHead) {
     let uri = URI(head.uri)
     if uri.path.contains("/camera") {
       role = .camera
@@ -33,7 +29,7 @@ struct SocketRequest: Sendable {
       return nil
     }
     records = uri.queryParameters["record"].map { ["1", "true", "yes"].contains($0) } ?? false
-    key = SlowMotionKey.key(uri, authorization: head.headers.first(name: "authorization"))
+    key = SentKey.of(uri, authorization: head.headers.first(name: "authorization"))
     origin = head.headers.first(name: "origin")
     host = head.headers.first(name: "host")
     isForwarded = ClientAddress.proxyFields.contains { head.headers.contains(name: $0.rawName) }

@@ -2,7 +2,7 @@ import NIOConcurrencyHelpers
 import NIOCore
 
 /// Counts the connections of all listeners, and those of each address, so that nobody alone can have all of them.
-final class ConnectionLimit: Sendable {
+package final class ConnectionLimit: Sendable {
   enum Admission: Comparable {
     case welcome
     /// Over the limit, but still told so.
@@ -23,10 +23,11 @@ final class ConnectionLimit: Sendable {
   private let proxies: [String]
   private let counts = NIOLockedValueBox(Counts())
 
-  init(_ configuration: Configuration) {
-    limit = configuration.connections
-    addressLimit = configuration.addressConnections
-    proxies = configuration.trustedProxies
+  /// - Parameters:
+  ///   - limit: Connections at a time.
+  ///   - addressLimit: Those of one address that is not a proxy's.
+  package init(_ limit: Int, ofOneAddress addressLimit: Int, proxies: [String]) {
+    (self.limit, self.addressLimit, self.proxies) = (limit, addressLimit, proxies)
   }
 
   func admit(_ channel: any Channel) -> Admission {

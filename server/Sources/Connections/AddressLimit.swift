@@ -1,22 +1,22 @@
-import NIOCore
+package import NIOCore
 import Synchronization
 
 /// Allows each address a number of requests in any window of time.
-final class AddressLimit: Sendable {
+package final class AddressLimit: Sendable {
   private let count: Int
   private let window: Duration
   private let granted = Mutex<[[UInt8]: [ContinuousClock.Instant]]>([:])
   /// Addresses remembered at a time; beyond them a new one is refused, so that a flood costs no more than some 10 MB of memory.
   private let addresses: Int
 
-  init(_ count: Int, in window: Duration) {
+  package init(_ count: Int, in window: Duration) {
     self.count = count
     self.window = window
     addresses = 655_360 / count
   }
 
   /// Takes one request. `nil` if it is allowed, otherwise the time until one will be.
-  func wait(for address: SocketAddress?, at now: ContinuousClock.Instant = .now) -> Duration? {
+  package func wait(for address: SocketAddress?, at now: ContinuousClock.Instant = .now) -> Duration? {
     let address = Self.network(address)
     return granted.withLock { granted in
       if granted.count >= addresses, granted[address] == nil {

@@ -1,15 +1,14 @@
 import Foundation
-import HTTPTypes
-import Hummingbird
-import NIOCore
+package import HTTPTypes
+package import NIOCore
 
 /// Where a request comes from.
-enum ClientAddress {
+package enum ClientAddress {
   /// The address of the connection; or, where that is a trusted proxy's, the last address of `X-Forwarded-For` that is not one. What stands
   /// before it was written by the client, so it counts for nothing.
   ///
   /// - Parameter forwardedFor: All values of that header, in their order.
-  static func of(_ connection: SocketAddress?, forwardedFor: [String], trusting proxies: [String]) -> SocketAddress? {
+  package static func of(_ connection: SocketAddress?, forwardedFor: [String], trusting proxies: [String]) -> SocketAddress? {
     guard !proxies.isEmpty, let connection, isTrusted(connection, proxies) else { return connection }
     for text in forwardedFor.joined(separator: ",").split(separator: ",").reversed() {
       guard let address = try? SocketAddress(ipAddress: text.trimmingCharacters(in: .whitespaces), port: 0) else { return connection }
@@ -18,12 +17,8 @@ enum ClientAddress {
     return connection
   }
 
-  static func of(_ request: Request, _ context: CaptureContext, trusting proxies: [String]) -> SocketAddress? {
-    of(context.peer, forwardedFor: request.headers[values: .forwardedFor], trusting: proxies)
-  }
-
   /// What proxies add to requests that they pass on.
-  static let proxyFields: [HTTPField.Name] = [
+  package static let proxyFields: [HTTPField.Name] = [
     .forwardedFor, .forwarded, .custom("X-Forwarded-Host"), .custom("X-Forwarded-Proto"), .custom("X-Real-IP"), .custom("Via"),
   ]
 
@@ -34,6 +29,12 @@ enum ClientAddress {
 }
 
 extension HTTPField.Name {
+  /// A header whose name stands in the code.
+  package static func custom(_ name: String) -> HTTPField.Name {
+    guard let name = HTTPField.Name(name) else { preconditionFailure("\(name) is no name of a header") }
+    return name
+  }
+
   static let forwarded = custom("Forwarded")
-  static let forwardedFor = custom("X-Forwarded-For")
+  package static let forwardedFor = custom("X-Forwarded-For")
 }

@@ -1,8 +1,8 @@
 import Foundation
-import NIOHTTP1
+package import NIOHTTP1
 
 /// What a request's head must be so that everybody on its way agrees where the request ends.
-enum RequestRules {
+package enum RequestRules {
   /// Limits of heads, in bytes and fields. The path counts as a field.
   static let limits: NIOHTTPDecoderLimitConfiguration = {
     var limits = NIOHTTPDecoderLimitConfiguration()
@@ -13,7 +13,7 @@ enum RequestRules {
   }()
 
   /// What is wrong with a head, for the log; `nil` where it is fine.
-  static func problem(in head: HTTPRequestHead) -> String? {
+  package static func problem(in head: HTTPRequestHead) -> String? {
     let lengths = head.headers["content-length"]
     if lengths.count > 1 { return "more than one Content-Length" }
     if let length = lengths.first {
@@ -39,5 +39,5 @@ enum RequestRules {
   }
 
   /// The same of the path of a POST.
-  static func isMovieUpload(path: String) -> Bool { path.hasSuffix("/upload") }
+  package static func isMovieUpload(path: String) -> Bool { path.hasSuffix("/upload") }
 }
