@@ -27,7 +27,7 @@ let package = Package(
     .library(name: "HTTP", targets: ["HTTP"]),
     .library(name: "Model", targets: ["Model"]),
     // What apps record with; recorder/Package.swift has the same sources, to build them alone.
-    .library(name: "TakesetRecorder", targets: ["TakesetRecorder"]),
+    .library(name: "TakesetRecorder", targets: ["TakesetRecorder", "EdgeOverlay"]),
     // Empty on Linux.
     .library(name: "TakesetRecorderApple", targets: ["TakesetRecorderApple"]),
   ],
@@ -52,9 +52,6 @@ let package = Package(
     .target(name: "CSandbox"),
     .target(name: "CRevision"),
     .systemLibrary(name: "CLinux"),
-    // Without pkg-config: its file has a flag that SwiftPM warns about.
-    .target(name: "CSimdJSON", linkerSettings: [.linkedLibrary("simdjson"), .linkedLibrary("stdc++")]),
-
     .target(name: "Model", swiftSettings: settings),
     .target(name: "HDF5", dependencies: ["CGather", "CHDF5", "CDeflate"], swiftSettings: settings),
     .target(name: "EXR", dependencies: ["CDeflate", "Model"], swiftSettings: settings),
@@ -70,7 +67,7 @@ let package = Package(
       swiftSettings: settings),
     .target(name: "Rasters", dependencies: ["Evidence", "Media", "Model", "Steps"], swiftSettings: settings),
     .target(
-      name: "Readers", dependencies: ["CSimdJSON", "CZlib", "EXR", "Evidence", "LZFSE", "Media", "Model", "Rasters", "Steps"],
+      name: "Readers", dependencies: ["CZlib", "EXR", "Evidence", "LZFSE", "Media", "Model", "Rasters", "Steps"],
       swiftSettings: settings),
     .target(name: "Transforms", dependencies: ["Evidence", "Model", "Rasters", "Steps"], swiftSettings: settings),
     .target(
@@ -98,7 +95,7 @@ let package = Package(
     .target(
       name: "Reports",
       dependencies: [
-        "CZlib", "Datasets", "Evidence", "Explanations", "HDF5", "Media", "Model", "Rasters", "Readers", "Runs", "Steps", "TakesetRecorder",
+        "CZlib", "Datasets", "EdgeOverlay", "Evidence", "Explanations", "HDF5", "Media", "Model", "Rasters", "Readers", "Runs", "Steps",
         "Transforms",
       ],
       resources: [.embedInCode("Page/page.css"), .embedInCode("Page/page.js")], swiftSettings: settings),
@@ -106,6 +103,8 @@ let package = Package(
       name: "Simulate",
       dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps", "TakesetRecorder"],
       swiftSettings: settings),
+    // For the recorder's screen and for reports, which share nothing else.
+    .target(name: "EdgeOverlay", path: "recorder/Sources/EdgeOverlay"),
     .target(name: "TakesetRecorder", path: "recorder/Sources/TakesetRecorder"),
     .target(name: "TakesetRecorderApple", dependencies: ["TakesetRecorder"], path: "recorder/Sources/TakesetRecorderApple"),
     .target(
@@ -142,11 +141,10 @@ let package = Package(
     tests("Loaders", ["Datasets", "HDF5", "Model", "Runs", "TestSupport"]),
     tests("Documents", ["Model", "Runs", "Steps", "TestSupport"]),
     tests(
-      "Reports", ["Datasets", "Evidence", "Media", "Model", "Runs", "Simulate", "Steps", "TakesetRecorder", "TestSupport", "Transforms"]),
+      "Reports", ["Datasets", "EdgeOverlay", "Evidence", "Media", "Model", "Runs", "Simulate", "Steps", "TestSupport", "Transforms"]),
     tests("Simulate", ["Media", "Model"]),
   ],
   swiftLanguageModes: [.v6],
-  cxxLanguageStandard: .cxx17
 )
 
 // Only with this variable, because libFuzzer has its own main and builds everything differently; see Fuzz/README.md.

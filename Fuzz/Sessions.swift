@@ -10,23 +10,7 @@ extension FuzzTarget {
 
   private static let limit = 1 << 20
 
-  /// What the quick parser accepts, the strict one reads as the same entries.
   private static let poses = FuzzTarget("poses", throws: TakeFailure.self) { bytes in
-    var rest = bytes[...]
-    let quick = must("the quick parser") {
-      try PosesFile.parseFast(
-        { buffer in
-          let piece = rest.prefix(min(buffer.count, 333))
-          buffer.copyBytes(from: piece)
-          rest = rest.dropFirst(piece.count)
-          return piece.count
-        }, window: 700)
-    }
-    if let quick {
-      var careful: [PosesFile.Record] = []
-      must("the strict parser, of what the quick one reads") { try PosesFile.parseStrictly(JSONReader(bytes), into: &careful) }
-      expect(quick.count == careful.count && zip(quick, careful).allSatisfy(isSame), "the two parsers of poses differ")
-    }
     let notes = FindingCollector()
     let file = try PosesFile(FuzzFiles.shared.inputs(PosesFile.name, .poses, bytes), 0, limit: limit, notes: notes)
     expect(isAscending(file.entries.map(\.number)), "numbers of frames do not ascend")
@@ -36,16 +20,6 @@ extension FuzzTarget {
       let norm = (pose.quaternion * pose.quaternion).sum()
       expect(abs(norm - 1) < 1e-6, "a rotation of norm \(norm)")
     }
-  }
-
-  private static func isSame(_ a: PosesFile.Record, _ b: PosesFile.Record) -> Bool {
-    func numbers(_ record: PosesFile.Record) -> [UInt64] {
-      let pose = record.entry.pose.map { pose in (0..<3).map { pose.position[$0] } + (0..<4).map { pose.quaternion[$0] } } ?? []
-      return (pose + [Double(record.depthPoint)]).map { $0.isNaN ? 1 : $0.bitPattern }
-    }
-    return a.entry.number == b.entry.number && a.entry.timestamp == b.entry.timestamp && a.entry.hasTime == b.entry.hasTime
-      && a.entry.depthIndex == b.entry.depthIndex && a.isTransposed == b.isTransposed && a.hasNullDepth == b.hasNullDepth
-      && numbers(a) == numbers(b)
   }
 
   static func isAscending(_ values: [some Comparable], orEqual: Bool = false) -> Bool {

@@ -26,7 +26,6 @@ LIBRARIES = {
     "libbz2-1.0": ("bzip2", "bzip2-1.0.6"),
     "libdeflate0": ("libdeflate", "MIT"),
     "libpng16-16": ("libpng", "libpng-2.0"),
-    "libsimdjson14": ("simdjson", "Apache-2.0"),
     "libssl3": ("OpenSSL (libcrypto)", "Apache-2.0"),
     "libsqlite3-0": ("SQLite", "blessing"),
     "libsz2": ("libaec (libsz)", "BSD-2-Clause"),

@@ -6,12 +6,13 @@ let package = Package(
   name: "takeset-recorder",
   platforms: [.iOS(.v17), .macOS(.v14)],
   products: [
-    .library(name: "TakesetRecorder", targets: ["TakesetRecorder"]),
+    .library(name: "TakesetRecorder", targets: ["TakesetRecorder", "EdgeOverlay"]),
     // Empty on Linux.
     .library(name: "TakesetRecorderApple", targets: ["TakesetRecorderApple"]),
   ],
   targets: [
+    .target(name: "EdgeOverlay"),
     .target(name: "TakesetRecorder"),
     .target(name: "TakesetRecorderApple", dependencies: ["TakesetRecorder"]),
-    .testTarget(name: "TakesetRecorderTests", dependencies: ["TakesetRecorder"]),
+    .testTarget(name: "TakesetRecorderTests", dependencies: ["EdgeOverlay", "TakesetRecorder"]),
   ])

@@ -47,6 +47,13 @@ package final class Journal: Sendable {
     /// Whether it is a file of that name by somebody else.
     package var isForeign: Bool { state.isForeign && state.lines.isEmpty && state.unchecked == 0 }
 
+    /// The record of a take, as canonical JSON, in the journal at a path; empty where it has none. Throws `FileError`.
+    package func record(of id: String, at path: String) throws -> [UInt8] {
+      guard let line = state.lines[id] else { return [] }
+      let file = try InputFile(path)
+      return try Journal.record(line, in: file.descriptor, of: path)
+    }
+
     /// Whether the journal is still the file that was read, or still not there.
     package func isCurrent(at path: String) -> Bool { (try? FileStamp.of(path)) == state.stamp }
   }

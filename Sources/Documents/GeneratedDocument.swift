@@ -32,9 +32,11 @@ package struct GeneratedDocument {
     return new != old
   }
 
-  /// The options of each step, by its name.
+  /// The options of all readers together, and those of each other step.
   private static var optionTables: [String: String] {
-    Dictionary(uniqueKeysWithValues: StepDescription.all.map { ("options of \($0.name)", $0.table) })
+    let steps = StepDescription.all.filter { $0.kind != .reader }
+    return Dictionary(
+      uniqueKeysWithValues: steps.map { ("options of \($0.name)", $0.table) } + [("options of readers", StepDescription.readerTable)])
   }
 
   private static func fill(_ page: String, with sections: [String: String]) throws -> String {

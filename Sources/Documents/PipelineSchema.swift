@@ -20,11 +20,20 @@ package enum PipelineSchema {
       ],
       "$defs": .object(
         Dictionary(
-          uniqueKeysWithValues: StepDescription.Kind.ofPipelines.map { kind in
-            (kind.rawValue + "s", .object(Dictionary(uniqueKeysWithValues: steps(kind).map { ($0.name, definition($0)) })))
-          })),
+          uniqueKeysWithValues: [("options", .object(shared))]
+            + StepDescription.Kind.ofPipelines.map { kind in
+              (kind.rawValue + "s", .object(Dictionary(uniqueKeysWithValues: steps(kind).map { ($0.name, definition($0)) })))
+            })),
     ]
   }
+
+  /// Options of which several readers have the same, such as the limits of archives.
+  private static let shared: [String: JSONValue] = {
+    let all = Dictionary(grouping: steps(.reader).flatMap(\.options), by: \.name)
+    return all.compactMapValues { options in
+      options.count > 1 && options.allSatisfy { $0.schema == options[0].schema } ? options[0].schema : nil
+    }
+  }()
 
   private static func steps(_ kind: StepDescription.Kind) -> [StepDescription] { StepDescription.all.filter { $0.kind == kind } }
 
@@ -43,7 +52,10 @@ package enum PipelineSchema {
   }
 
   private static func definition(_ step: StepDescription) -> JSONValue {
-    var properties = Dictionary(uniqueKeysWithValues: step.options.map { ($0.name, $0.schema) })
+    var properties = Dictionary(
+      uniqueKeysWithValues: step.options.map { option in
+        (option.name, shared[option.name] == option.schema ? ["$ref": .string("#/$defs/options/\(option.name)")] : option.schema)
+      })
     var schema: [String: JSONValue] = ["type": ["object", "null"], "additionalProperties": false, "description": .string(step.summary)]
     if step.kind == .reader {
       properties["name"] = ["const": .string(step.name)]

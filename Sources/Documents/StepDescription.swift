@@ -57,11 +57,29 @@ package struct StepDescription: Sendable {
   }
 
   /// The options as a Markdown table.
-  package var table: String {
-    guard !options.isEmpty else { return "No options." }
-    let rows = options.map { option in
+  package var table: String { options.isEmpty ? "No options." : (Self.head + rows).joined(separator: "\n") }
+
+  /// The options of all readers as one Markdown table, with the readers that have each of them; those of most readers come first.
+  static var readerTable: String {
+    let readers = all.filter { $0.kind == .reader }
+    let owners: [String: [String]] = readers.reduce(into: [:]) { owners, reader in
+      for row in reader.rows { owners[row, default: []].append(reader.name) }
+    }
+    let sorted = owners.sorted { ($0.value.count, $1.value.joined(), $1.key) > ($1.value.count, $0.value.joined(), $0.key) }
+    let lines = sorted.enumerated().map { index, option in
+      let others = readers.map(\.name).filter { !option.value.contains($0) }
+      let names = others.count == 1 ? "all but \(others[0])" : option.value.joined(separator: ", ")
+      let isRepeated = option.value.count > 1 && index > 0 && sorted[index - 1].value == option.value
+      return "\(option.key) \(isRepeated ? "as above" : names) |"
+    }
+    return (["\(head[0]) readers |", "\(head[1])---|"] + lines).joined(separator: "\n")
+  }
+
+  private static let head = ["| option | default | values | meaning |", "|---|---|---|---|"]
+
+  private var rows: [String] {
+    options.map { option in
       "| `\(option.name)` | `\(option.value.canonicalText)` | \(option.expectation) | \(option.meaning.replacingOccurrences(of: "|", with: "\\|")) |"
     }
-    return (["| option | default | values | meaning |", "|---|---|---|---|"] + rows).joined(separator: "\n")
   }
 }

@@ -100,23 +100,20 @@ extension Exporter {
 }
 
 extension Dataset {
-  /// Ids of the episodes with these ids, or of the takes with these ids; all if there are none. Throws `UsageError`.
-  package func ids(_ selected: [String]) throws -> [String] {
+  /// The episodes with these ids, or of the takes with these ids, in the order of the index; all if there are none. Throws `UsageError`.
+  package func episodes(_ selected: [String]) throws -> [TakeEntry] {
     let (written, wanted) = (written, Set(selected))
     let known = Set(written.map(\.id.text) + written.map(\.id.take))
     for id in selected where !known.contains(id) {
       let meant = Spelling.hint(for: id, among: written.map(\.id.text))
       throw UsageError("\(directory) has no episode \(id)\(meant)")
     }
-    return written.filter { wanted.isEmpty || wanted.contains($0.id.text) || wanted.contains($0.id.take) }.map(\.id.text)
+    return written.filter { wanted.isEmpty || wanted.contains($0.id.text) || wanted.contains($0.id.take) }
   }
 
-  /// The episodes with these ids, or of the takes with these ids, in the order of the index; all if there are none.
-  ///
-  /// Throws `UsageError`, or `ExportRefusal` for a shard that cannot be read.
+  /// The same, opened. Throws also `ExportRefusal` for a shard that cannot be read.
   func exported(_ selected: [String]) throws -> [ExportedEpisode] {
-    let chosen = try Set(ids(selected))
-    return try written.filter { chosen.contains($0.id.text) }.map {
+    try episodes(selected).map {
       do {
         return try ExportedEpisode($0.id.text, open: episode($0))
       } catch {

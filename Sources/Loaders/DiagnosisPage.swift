@@ -70,8 +70,8 @@ extension Loader {
     }
     func rules(_ rules: [DoctorRule]) -> String {
       table(
-        ["code", "class", "what follows", "remedy"],
-        rules.map { ["`\($0.code.rawValue)`", $0.severity.words, $0.consequence, $0.remedy.text] })
+        ["code", "class", "what follows"],
+        rules.map { ["`\($0.code.rawValue)`", $0.severity.words, $0.consequence] })
     }
     let codes = DiagnosisCode.allCases.sorted { $0.rawValue < $1.rawValue }
     let shared = Set(DoctorRule.sound.map(\.code))

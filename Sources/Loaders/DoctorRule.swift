@@ -91,14 +91,6 @@ package enum Loader: String, Sendable, CaseIterable {
     }
   }
 
-  /// Whether it reads what `takeset export` writes.
-  var readsExports: Bool {
-    switch self {
-    case .aloha, .diffusionPolicy, .nerfstudio: true
-    case .robomimic, .lerobot, .geometry: false
-    }
-  }
-
   /// Whether it reads an observation of an episode.
   func reads(_ array: ArrayMeasurements, of episode: EpisodeMeasurements) -> Bool {
     switch self {

@@ -8,8 +8,8 @@ import Steps
 
 /// Packing of a dataset directory into one self-contained HDF5 file; stored chunks are copied unchanged.
 package enum Pack {
-  /// Packs a dataset; returns the number of episodes, the file's SHA-256 for publication, and sentences that name what other programs have
-  /// added to shards, which is packed, too. No run can write to the dataset meanwhile.
+  /// Packs a dataset; returns the number of episodes, the file's SHA-256 for publication, and the notes of the check, which name what other
+  /// programs have added to shards. What they added to the groups of an episode is packed, too. No run can write to the dataset meanwhile.
   ///
   /// Throws `UsageError` if the directory is not a dataset, `ExportRefusal` for one that is damaged or not finished, `OutputExists` while
   /// another command writes the file, `OutputFailure` when it cannot be written or a run writes to the dataset, `CancellationError`.
@@ -46,7 +46,7 @@ package enum Pack {
 
   /// Compares everything that is packed with its digests: the packed file has digests of its own, by which damage would be sound.
   ///
-  /// Returns notes on what other programs have added.
+  /// Returns the notes of the check.
   private static func check(_ directory: String, _ threads: Int, _ checks: Verification.ExternalChecks) throws -> [String] {
     let dataset = try Dataset(directory: directory)
     let entries = try Journal.contents(at: directory + "/" + DatasetFiles.journal).entries

@@ -29,19 +29,16 @@ package struct Episode: Sendable {
     /// Rows of one training window, 2 observed and 16 predicted; shorter episodes have none.
     private static let windowFrames = 18
 
-    /// Findings about the timeline, for readers to report.
-    ///
-    /// - Parameter places: Where the rows are among the frames that the source has: a step over one that the reader dropped would appear as a gap,
-    ///   too. `nil` where it dropped none.
-    package func findings(places: [Int]?) -> [Finding] { [droppedFrames(places: places)].compactMap(\.self) }
-
     /// A finding about frames that are all rows of an episode, and too few to learn from.
     package var shortEpisode: Finding? {
       guard count > 0, count < Self.windowFrames else { return nil }
       return Finding(.shortEpisode, "\(count) rows; a window of 2 observed and 16 predicted rows needs \(Self.windowFrames)")
     }
 
-    /// The finding that the camera dropped frames; `nil` where it dropped none. See `findings(places:)`.
+    /// The finding that the camera dropped frames, for readers to report; `nil` where it dropped none.
+    ///
+    /// - Parameter places: Where the rows are among the frames that the source has: a step over one that the reader dropped would appear as a gap,
+    ///   too. `nil` where it dropped none.
     package func droppedFrames(places: [Int]? = nil) -> Finding? {
       // The steps next to a frame that was dropped for its timestamp are not the camera's own either.
       func follows(_ row: Int) -> Bool {

@@ -55,7 +55,7 @@ package final class FindingCollector {
     findings.append(Finding(code, message, severity: severity, file: file, field: field, count: count))
   }
 
-  package func add(_ finding: Finding) { findings.append(finding) }
+  package func add(_ finding: Finding?) { findings += [finding].compactMap(\.self) }
   package func add(_ more: [Finding]) { findings += more }
 }
 

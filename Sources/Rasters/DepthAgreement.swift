@@ -28,6 +28,7 @@ package enum DepthAgreement {
     case left = "the poses are those of the images before they were rotated by 90 degrees counterclockwise"
     case flipped = "y and z of the camera are the other way, as between OpenCV's and OpenGL's axes"
     case inverse = "the poses are world to camera"
+    case ray = "depth is measured along the ray of each pixel, not along the camera's axis"
     case thousandth = "positions are a thousandth, or depth a thousand times, as large"
     case hundredth = "positions are a hundredth, or depth a hundred times, as large"
     case tenth = "positions are a tenth, or depth ten times, as large"
@@ -43,7 +44,7 @@ package enum DepthAgreement {
       func scaled(_ factor: Double) -> Pose { Pose(position: pose.position * factor, quaternion: pose.quaternion) }
       func turned(_ quaternion: SIMD4<Double>) -> Pose { pose.composed(with: Pose(position: .zero, quaternion: quaternion)) }
       return switch self {
-      case .none: pose
+      case .none, .ray: pose
       case .right: turned([0, 0, half, half])
       case .half: turned([0, 0, 1, 0])
       case .left: turned([0, 0, -half, half])
@@ -58,6 +59,13 @@ package enum DepthAgreement {
       case .hundredfold: scaled(100)
       case .thousandfold: scaled(1000)
       }
+    }
+
+    /// How many times too large a depth is at a point, in pixels from the outer corner of the first, if the mistake was made.
+    fileprivate func stretch(_ u: Double, _ v: Double, _ intrinsics: Intrinsics) -> Double {
+      guard self == .ray else { return 1 }
+      let (x, y) = ((u - intrinsics.cx) / intrinsics.fx, (v - intrinsics.cy) / intrinsics.fy)
+      return (1 + x * x + y * y).squareRoot()
     }
   }
 
@@ -76,14 +84,15 @@ package enum DepthAgreement {
     var found: [Double] = []
     for y in stride(from: step / 2, to: a.size.height, by: step) {
       for x in stride(from: step / 2, to: a.size.width, by: step) {
-        let depth = Double(a.meters[y * a.size.width + x])
+        let (u, v) = (Double(x) + 0.5, Double(y) + 0.5)
+        let depth = Double(a.meters[y * a.size.width + x]) / mistake.stretch(u, v, a.intrinsics)
         guard depth > 0, depth.isFinite else { continue }
-        let (right, up) = ((Double(x) + 0.5 - a.intrinsics.cx) / a.intrinsics.fx, (a.intrinsics.cy - Double(y) - 0.5) / a.intrinsics.fy)
+        let (right, up) = ((u - a.intrinsics.cx) / a.intrinsics.fx, (a.intrinsics.cy - v) / a.intrinsics.fy)
         let point = rotation.x * (right * depth) + rotation.y * (up * depth) - rotation.z * depth + move.position
         let ahead = -point.z
         guard ahead > 0.05 else { continue }
-        let (u, v) = (b.intrinsics.fx * point.x / ahead + b.intrinsics.cx, b.intrinsics.cy - b.intrinsics.fy * point.y / ahead)
-        if let seen = b.depth(u, v) { found.append(abs(seen - ahead)) }
+        let (seenU, seenV) = (b.intrinsics.fx * point.x / ahead + b.intrinsics.cx, b.intrinsics.cy - b.intrinsics.fy * point.y / ahead)
+        if let seen = b.depth(seenU, seenV) { found.append(abs(seen / mistake.stretch(seenU, seenV, b.intrinsics) - ahead)) }
       }
     }
     guard found.count >= fewest else { return nil }

@@ -1,6 +1,6 @@
 import CZlib
+import EdgeOverlay
 import Media
-import TakesetRecorder
 package import Model
 
 /// A contact sheet. Each take has a row of images, evenly spaced in time, a row of their depth maps in the colors of the report,

@@ -116,9 +116,11 @@ struct EpisodePreview {
     }
     if let trajectory {
       func tenths(_ number: Double) -> JSONValue { .number((number * 10).rounded() / 10) }
+      let drawing = trajectory.drawing
       members["trajectory"] = [
-        "svg": .string(trajectory.drawing.markup.text), "width": .number(trajectory.drawing.width),
-        "height": .number(trajectory.drawing.height), "title": .string(trajectory.drawing.title),
+        "svg": .string(drawing.markup.text), "width": .number(drawing.width), "height": .number(drawing.height),
+        "title": .string(drawing.title), "labels": drawing.json["labels"] ?? [],
+        "scale_bar": JSONValue(drawing.lines.first { $0.style == .axis }?.path.text),
         "track": .array(track.map { .array([.number($0.seconds), tenths($0.place.x), tenths($0.place.y)]) }),
       ]
     }

@@ -1,4 +1,4 @@
-import TakesetRecorder
+import EdgeOverlay
 
 extension EdgeOverlay {
   /// Where there is no depth: a color that no distance has.

@@ -72,9 +72,10 @@ package struct Publication {
   }
 
   private func split(_ written: [Journal.Entry]) -> DatasetSplit {
+    let grouping = pipeline.split?.grouping
     let episodes = written.map {
       DatasetSplit.Episode(
-        id: $0.id, reader: $0.reader ?? "", group: pipeline.group(of: $0), content: $0.inputDigest, recording: $0.recording)
+        id: $0.id, reader: $0.reader ?? "", group: $0.group(by: grouping), content: $0.inputDigest, recording: $0.recording)
     }
     if let parts { return DatasetSplit(episodes, keeping: written.map { parts[$0.id.text] ?? .train }) }
     return DatasetSplit(episodes, rule: pipeline.split, file: splitFile, earlier: earlierParts)
@@ -106,12 +107,9 @@ package struct Publication {
   }
 }
 
-extension Pipeline {
-  /// The group that the split's rule gives an episode; `nil` without a rule.
-  fileprivate func group(of entry: Journal.Entry) -> String? {
-    guard let split, let origin = entry.origin else { return nil }
-    return split.group(of: entry.id.take, from: origin)
-  }
+extension Journal.Entry {
+  /// The group that a split's rule gives the episode; `nil` without a rule, and for a take that could not be opened.
+  fileprivate func group(by grouping: ((String, TakeOrigin) -> String)?) -> String? { self.origin.flatMap { grouping?(id.take, $0) } }
 }
 
 /// Size, time and inode of the index, and digests of the pipeline, of what the index holds, of the split file, and of the takes that are no
@@ -126,11 +124,11 @@ struct IndexStamp {
   ) {
     let file = (try? FileStamp.of(index).description) ?? "missing"
     let split = splitFile.map { ["split file \($0.digest)"] } ?? []
-    let hasher = SHA256()
+    let (hasher, grouping) = (SHA256(), pipeline.split?.grouping)
     for entry in entries.sorted(by: { $0.id < $1.id }) {
       let words = [
         entry.id.text, entry.outcome.rawValue, entry.inputDigest ?? "", entry.toolVersion, entry.keys ?? "",
-        pipeline.group(of: entry) ?? "",
+        entry.group(by: grouping) ?? "",
       ]
       hasher.update(Array((words.joined(separator: "\0") + "\n").utf8))
     }

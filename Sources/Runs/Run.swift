@@ -1,4 +1,5 @@
 package import Datasets
+import Evidence
 import Foundation
 package import Model
 package import Steps
@@ -303,7 +304,8 @@ package struct Run: Sendable {
     do { return try Directory.kind(at: path) != nil } catch { throw OutputFailure("\(error)") }
   }
 
-  /// Ids of the takes to remove: those that are no longer among the inputs, if pruning was requested, and those of a replaced pipeline.
+  /// Ids of the takes to remove: those that are no longer among the inputs, if pruning was requested, those of a replaced pipeline, and
+  /// those whose files belong to another take now.
   private func vanished(
     _ search: TakeSearch, _ seen: Set<String>, _ freshness: UpToDateCheck, _ directory: OutputDirectory, _ conversion: TakeConversion,
     _ report: (Event) -> Void
@@ -312,23 +314,45 @@ package struct Run: Sendable {
       report(.log("nothing is pruned, because an input could not be read: takes that seem to be gone may only be unreachable"))
     }
     var kept: Set<String> = []
+    var parts: Set<EpisodeID> = []
+    let owners = search.owners
+    /// Whether all that an episode was made of is in a take that was written since: a movie that was converted before the rest of its take had
+    /// arrived, and would be in the dataset twice.
+    func isPart(_ entry: Journal.Entry) -> Bool {
+      guard let owner = owners[entry.location], let whole = try? inputDigests(of: owner, freshness.journal),
+        let part = try? TakeRecord(json: freshness.journal.record(of: entry.id.text)).inputs.map(\.digest)
+      else { return false }
+      return !part.isEmpty && whole.isSuperset(of: part)
+    }
+    func reason(_ entry: Journal.Entry) -> String {
+      parts.contains(entry.id) ? "is part of another take now" : "is no longer among the inputs"
+    }
     let gone = freshness.journal.entries.values.filter { entry in
       // An entry for an unmatched input is obsolete once that input is no longer given, and so is a take whose input and episode
       // are both gone.
       if seen.contains(entry.id.take) { return false }
       let shard = directory.path + "/" + DatasetFiles.shard(of: entry.id.text)
       let hasLostShard = entry.outcome == .written && TakeIDRegistry.isGone(shard)
-      guard prunes && search.unmatched.isEmpty || !conversion.isOwn(entry.pipeline) || entry.reader == nil || hasLostShard else {
-        return false
-      }
+      if isPart(entry) { parts.insert(entry.id) }
+      guard
+        prunes && search.unmatched.isEmpty || !conversion.isOwn(entry.pipeline) || entry.reader == nil || hasLostShard
+          || parts.contains(entry.id)
+      else { return false }
       guard !kept.contains(entry.id.take) else { return false }
       guard let additions = freshness.additions(to: entry.id.take) else { return true }
       kept.insert(entry.id.take)
-      report(.log("\(entry.id.take): it is no longer among the inputs, but \(additions)"))
+      report(.log("\(entry.id.take): it \(reason(entry)), but \(additions)"))
       return false
     }
-    for entry in gone.sorted(by: { $0.id < $1.id }) { report(.log("\(entry.id): removed because it is no longer among the inputs")) }
+    for entry in gone.sorted(by: { $0.id < $1.id }) { report(.log("\(entry.id): removed because it \(reason(entry))")) }
     return gone.map(\.id.text).sorted()
+  }
+
+  /// The digests of the files that a take's episodes were made of; none unless all are written.
+  private func inputDigests(of take: String, _ journal: Journal) throws -> Set<Digest> {
+    let entries = journal.entries.values.filter { $0.id.take == take }
+    guard entries.allSatisfy({ $0.outcome == .written }) else { return [] }
+    return Set(try entries.flatMap { try TakeRecord(json: journal.record(of: $0.id.text)).inputs.map(\.digest) })
   }
 
   /// Removes shards that belong to no take in the journal: those of pruned takes, also from a run that was killed before this step.

@@ -13,6 +13,8 @@ package struct TakeSearch: Sendable {
     package var duplicateFolder: TakeLocation?
     /// Findings of the search itself, such as another take with the same name.
     package var findings: [Finding] = []
+    /// Paths of other files that belong to the take.
+    var companions: [String] = []
 
     var task: TakeTask {
       TakeTask(id: id, location: location, reader: reader, duplicateFolder: duplicateFolder, findings: findings)
@@ -37,8 +39,7 @@ package struct TakeSearch: Sendable {
   /// Messages for the log.
   package private(set) var notices: [String] = []
 
-  private static let depthLimit = 64
-  private let readers: [any Reader]
+  private let walk: TakeWalk
   private let registry: TakeIDRegistry
   /// Whether a step makes episodes `<take>.0`, `<take>.1` of each take, whose names no other take may have.
   private let splitsTakes: Bool
@@ -71,14 +72,14 @@ package struct TakeSearch: Sendable {
     inputs: [String], readers: [any Reader], followsLinks: Bool = false, registry: TakeIDRegistry = TakeIDRegistry([:]),
     splitsTakes: Bool = false, isCancelled: @escaping @Sendable () -> Bool = { false }
   ) {
-    (self.readers, self.isCancelled) = (readers, isCancelled)
+    (walk, self.isCancelled) = (TakeWalk(readers: readers), isCancelled)
     (self.splitsTakes, self.followsLinks) = (splitsTakes, followsLinks)
     self.registry = registry
     for input in inputs { search(input) }
     followLinks()
     for input in empty { refuse(input) }
     // They may have been looked at before their take was.
-    found.removeAll { companions.contains($0.location.path) }
+    found.removeAll { !$0.location.isDirectory && companions.contains($0.location.path) }
     unmatched.removeAll { companions.contains($0.path) }
     for path in companions { ignored.remove(path) }
     findDuplicateFolders()
@@ -88,6 +89,11 @@ package struct TakeSearch: Sendable {
     (visited, identities) = ([], [])
     found.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
     unmatched.sort { $0.id.utf8.lexicographicallyPrecedes($1.id.utf8) }
+  }
+
+  /// The ids of the takes to which files belong that are next to them, by the files' paths.
+  var owners: [String: String] {
+    Dictionary(found.flatMap { take in take.companions.map { ($0, take.id) } }) { first, _ in first }
   }
 
   /// True where not one input exists or could be a take: a mistyped command rather than a bad take.
@@ -168,7 +174,7 @@ package struct TakeSearch: Sendable {
     } else if let word = DatasetFiles.word(for: path) {
       addUnmatched(path, TakeFailure(.notATake, word))
     } else {
-      let formats = readers.map { type(of: $0).name }.joined(separator: ", ")
+      let formats = walk.readers.map { type(of: $0).name }.joined(separator: ", ")
       addUnmatched(
         path,
         TakeFailure(.notATake, "no reader recognizes this file; expected a session, an archive of one, a bundle or a video (\(formats))"))
@@ -176,17 +182,17 @@ package struct TakeSearch: Sendable {
   }
 
   private mutating func look(at place: TakeLocation, depth: Int) {
+    // A folder in which a take has files may have other takes, too.
+    if !place.isDirectory, companions.contains(place.path) { return }
     // Inputs may overlap.
     guard visited.insert(Array(place.path.utf8)).inserted else { return }
     if followsLinks, let identity = Directory.Identity(of: place.path), !identities.insert(identity).inserted, isBehindLink { return }
-    if ForeignFormats.isOfRecovery(place) { return ignored.add(place) }
     do {
-      let names = TakePlace(place)
-      // A reader that the pipeline names may take what looks like another format.
-      if readers.count > 1, let failure = try ForeignFormats.refusal(of: names) { return addUnmatched(place.path, failure) }
-      let claims = try claims(on: names)
-      if let best = claims.first {
-        return add(place, best, rivals: claims.dropFirst().filter { $0.candidate.confidence == best.candidate.confidence })
+      switch try walk.place(at: place) {
+      case .take(let claim, let rivals): return add(place, claim, rivals: rivals)
+      case .foreign(let failure): return addUnmatched(place.path, failure)
+      case .recovery: return ignored.add(place)
+      case .other: break
       }
     } catch {
       // A location that cannot be read may be a take; skipping it would lose it.
@@ -195,10 +201,7 @@ package struct TakeSearch: Sendable {
     guard place.isDirectory else { return ignored.add(place) }
     let before = (found.count, unmatched.count, links.count, ignored.count)
     defer { if (found.count, unmatched.count, links.count) == (before.0, before.1, before.2) { ignored.fold(from: before.3, into: place) } }
-    guard depth < Self.depthLimit else {
-      notices.append("\(place.path.onOneLine) is nested deeper than \(Self.depthLimit) directories and is not searched")
-      return
-    }
+    if let notice = TakeWalk.notice(place, depth: depth) { return notices.append(notice) }
     do {
       for member in try Directory.members(of: place.path) where !member.name.hasPrefix(".") {
         let path = place.path + "/" + member.name
@@ -212,7 +215,7 @@ package struct TakeSearch: Sendable {
           } else {
             ignored.addLink(path)
           }
-        case .link, .other: notices.append(Self.notice(member.kind, path))
+        case .link, .other: notices.append(TakeWalk.notice(member.kind, path))
         }
       }
     } catch {
@@ -222,39 +225,15 @@ package struct TakeSearch: Sendable {
     }
   }
 
-  /// Why a member of a directory is not read that is neither a file nor a directory.
-  static func notice(_ kind: Directory.Kind, _ path: String) -> String {
-    switch kind {
-    case .link: "\(path.onOneLine) is a symbolic link and is not followed; name it as an input to read it"
-    case .unnameable: "\(path.onOneLine) is not read, because its name is not UTF-8"
-    default: "\(path.onOneLine) is neither a file nor a directory and is not read"
-    }
-  }
-
-  private struct Claim {
-    var reader: any Reader
-    var candidate: Candidate
-  }
-
-  /// The readers' claims on a location, by descending confidence and then in the order of the readers.
-  private func claims(on place: TakePlace) throws -> [Claim] {
-    let claims = try readers.compactMap { reader in try reader.recognize(place).map { Claim(reader: reader, candidate: $0) } }
-    return claims.enumerated().sorted {
-      ($1.element.candidate.confidence, $0.offset) < ($0.element.candidate.confidence, $1.offset)
-    }.map(\.element)
-  }
-
-  private mutating func add(_ place: TakeLocation, _ claim: Claim, rivals: [Claim]) {
+  private mutating func add(_ place: TakeLocation, _ claim: TakeWalk.Claim, rivals: [TakeWalk.Claim]) {
     let candidate = claim.candidate
-    for path in candidate.companions {
-      visited.insert(Array(path.utf8))
-      companions.insert(path)
-    }
+    companions.formUnion(candidate.companions)
     guard Self.isUsable(candidate.stem) else {
       return addUnmatched(
         place.path, TakeFailure(.badName, "the name cannot be used as a take id; expected 1 to 200 bytes without control characters"))
     }
     var take = Found(id: candidate.stem, location: place, reader: claim.reader)
+    take.companions = candidate.companions
     if !rivals.isEmpty {
       let names = rivals.map { type(of: $0.reader).name }.joined(separator: " and ")
       take.findings.append(

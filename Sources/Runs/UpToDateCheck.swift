@@ -28,54 +28,39 @@ struct UpToDateCheck: Sendable {
   /// The verdict on a take whose files have been listed. Updates the entries of a take whose files were only touched or moved, and logs what
   /// another program has added to its shards.
   func verdict(_ job: TakeJob, isCancelled: () -> Bool = { false }, log: (String) -> Void) throws -> Verdict {
-    let verdict = try compared(job, isCancelled, log)
-    guard case .stale(let reason) = verdict, let kept = additions(to: job.task.id) else { return verdict }
+    let changed = changedShards(of: job.task.id)
+    let verdict = try compared(job, changed, isCancelled, log)
+    guard case .stale(let reason) = verdict, let kept = additions(changed) else { return verdict }
     return .kept("\(reason ?? "it should be converted again"), but \(kept)")
   }
 
   /// Why a take's episodes are not deleted: another program has added to their shards. `nil` where none has, or with `--replace`.
-  func additions(to take: String) -> String? {
-    guard !replaces else { return nil }
-    let notes = (earlier[take] ?? []).flatMap { entry -> [String] in
-      let path = DatasetFiles.shard(of: entry.id.text)
-      guard entry.outcome == .written, let shard = Self.stamp(of: directory + "/" + path), shard != entry.shard else { return [] }
-      do {
-        let report = try compared(entry)
-        if report.added.isEmpty { return [] }
-        if report.isSound { return report.notes }
-        return ["\(report.added.joined(separator: ", ")) was added by another program, and \(path) is damaged"]
-      } catch {
-        return ["\(path) was changed and cannot be compared (\(error))"]
-      }
-    }
-    guard !notes.isEmpty else { return nil }
-    return "\(notes.joined(separator: "; ")); the episode is kept as it is, and --replace gives up what was added"
+  func additions(to take: String) -> String? { additions(changedShards(of: take)) }
+
+  private func additions(_ changed: ChangedShards) -> String? { replaces ? nil : changed.additions }
+
+  private func changedShards(of take: String) -> ChangedShards {
+    ChangedShards(of: earlier[take] ?? [], in: directory, checks) { try journal.record(of: $0.text) }
   }
 
-  private func compared(_ entry: Journal.Entry) throws -> Verification {
-    let record = try TakeRecord(json: journal.record(of: entry.id.text))
-    var report = Verification(checks, of: directory)
-    report.checkShard(of: record, pipelineDigests: [entry.pipeline])
-    return report
-  }
+  private func stamp(of entry: Journal.Entry) -> String? { Self.stamp(of: directory + "/" + DatasetFiles.shard(of: entry.id.text)) }
 
-  private func compared(_ job: TakeJob, _ isCancelled: () -> Bool, _ log: (String) -> Void) throws -> Verdict {
+  private func compared(
+    _ job: TakeJob, _ changed: ChangedShards, _ isCancelled: () -> Bool, _ log: (String) -> Void
+  ) throws -> Verdict {
     // The comparison with the folder next to an archive must be repeated.
     guard job.task.duplicateFolder == nil, let inputs = job.inputs, let stamp = job.stamp,
       let entries = complete(earlier[job.task.id] ?? []), entries.allSatisfy({ isSame($0, job.task) })
     else { return .stale(nil) }
-    var notes: [String] = []
-    var shards = entries.map { Self.stamp(of: directory + "/" + DatasetFiles.shard(of: $0.id.text)) }
-    for (index, entry) in entries.enumerated() where entry.outcome == .written && entry.shard != shards[index] {
+    /// What is said of shards to which another program has written.
+    var notes: [EpisodeID: String] = [:]
+    for entry in entries {
       // A copied dataset has other times and inodes but the same contents.
-      let report = try compared(entry)
+      guard let report = try changed.reports[entry.id]?.get() else { continue }
       guard report.isSound else { return .stale("its shard was changed or removed") }
-      guard let note = report.notes.first else { continue }
-      guard !replaces else { return .stale("its shard was changed") }
-      notes.append(note)
-      // Until it is replaced, each run looks at it.
-      shards[index] = entry.shard
+      notes[entry.id] = report.notes.first
     }
+    guard notes.isEmpty || !replaces else { return .stale("its shard was changed") }
     if checksContent || entries.contains(where: { $0.stamp != stamp.description }) {
       try inputs.finishDigests(isCancelled: isCancelled)
       if isCancelled() { throw CancellationError() }
@@ -83,9 +68,11 @@ struct UpToDateCheck: Sendable {
         return .stale("its inputs have changed")
       }
     }
-    for note in notes { log("\(job.task.id): \(note)") }
+    for (_, note) in notes.sorted(by: { $0.key < $1.key }) { log("\(job.task.id): \(note)") }
     return .fresh(
-      try zip(entries, shards).map { entry, shard in
+      try entries.map { entry in
+        // Until it is replaced, each run looks at a shard to which another program has written.
+        let shard = changed.reports[entry.id] == nil || notes[entry.id] != nil ? entry.shard : self.stamp(of: entry)
         if entry.stamp == stamp.description, entry.location == job.task.location.path, entry.shard == shard { return entry }
         // Touched or moved, but unchanged: the next run need not read it again.
         var entry = entry

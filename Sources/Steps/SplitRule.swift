@@ -2,8 +2,8 @@ package import Model
 
 /// A step that divides the takes of a dataset into parts.
 package protocol SplitRule: Transform {
-  /// The group of the take of this id and origin.
-  func group(of take: String, from origin: TakeOrigin) -> String
+  /// The group of a take by its id and origin. Made once for all takes: it may compile a pattern.
+  var grouping: (_ take: String, _ origin: TakeOrigin) -> String { get }
   /// The part of each take. Takes of one group are in one part, also new ones with those that have a part already.
   func assign(_ takes: [SplitTake]) -> [SplitPart]
   /// Findings about these parts, such as one that should have takes and has none.

@@ -121,29 +121,29 @@ package struct Split: SplitRule {
     }
   }
 
-  package func group(of take: String, from origin: TakeOrigin) -> String {
-    if let group = origin.group { return group }
-    let name = groupName(of: take, from: origin)
-    return stratify ? Member.text(group: name, variant: origin.variant) : name
-  }
-
   private var zone: TimeZone? { timezone.flatMap { TimeZone(identifier: $0) } }
 
-  private func groupName(of take: String, from origin: TakeOrigin) -> String {
-    switch group {
-    case .day: origin.dates.first?.day(in: zone) ?? take
-    // A moment counts more than a day without a time.
-    case .hoursApart: (origin.dates.first { $0.seconds != nil } ?? origin.dates.first)?.span(in: zone).map(Member.text(span:)) ?? take
-    case .device: origin.device.map { "device \($0)" } ?? take
-    case .directory: origin.folder ?? take
-    case .take: take
-    case .regex: match(in: take) ?? take
+  package var grouping: (_ take: String, _ origin: TakeOrigin) -> String {
+    let (zone, pattern) = (zone, pattern.flatMap { try? Regex($0) })
+    return { take, origin in
+      if let group = origin.group { return group }
+      let name: String? =
+        switch group {
+        case .day: origin.dates.first?.day(in: zone)
+        // A moment counts more than a day without a time.
+        case .hoursApart: (origin.dates.first { $0.seconds != nil } ?? origin.dates.first)?.span(in: zone).map(Member.text(span:))
+        case .device: origin.device.map { "device \($0)" }
+        case .directory: origin.folder
+        case .take: nil
+        case .regex: pattern.flatMap { Self.part(of: take, $0) }
+        }
+      return stratify ? Member.text(group: name ?? take, variant: origin.variant) : name ?? take
     }
   }
 
-  /// The part of a take's id that the pattern names; `nil` where it matches nothing.
-  private func match(in take: String) -> String? {
-    guard let pattern, let match = try? Regex(pattern).firstMatch(in: take) else { return nil }
+  /// The part of a take's id that a pattern names; `nil` where it matches nothing.
+  private static func part(of take: String, _ pattern: Regex<AnyRegexOutput>) -> String? {
+    guard let match = try? pattern.firstMatch(in: take) else { return nil }
     let capture = match.output.count > 1 ? match.output[1].substring : nil
     let name = capture ?? take[match.range]
     return name.isEmpty ? nil : String(name)

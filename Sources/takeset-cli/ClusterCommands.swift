@@ -16,8 +16,8 @@ struct ConvertCommand: ParsableCommand {
         takeset convert dataset/ --task 0 --count 100
         takeset publish dataset/
 
-      Exit codes, for retry rules: 0 done; 65 a take is bad, which its result says: never retry; 66 inputs are gone; \
-      73, 74 the output cannot be created, or written; 75 try again; 64, 78 a mistake in the command, or another \
+      Exit codes, for retry rules: 0 done; 65 a take is bad, which its result says, or another program added to its shard: \
+      never retry; 66 inputs are gone; 73, 74 the output cannot be created, or written; 75 try again; 64, 78 a mistake in the command, or another \
       version: stop the whole job; 70 a fault of Takeset.
       """)
 
@@ -47,7 +47,7 @@ struct ConvertCommand: ParsableCommand {
     var codes: Set<Int32> = []
     try withSchedulerCodes {
       let worker = try TaskWorker(
-        directory, tool: TakesetCommand.tool, isolation: isolation.isolation, threads: jobs.threads)
+        directory, tool: TakesetCommand.tool, isolation: isolation.isolation, threads: jobs.threads, checks: CheckProcess.checks)
       guard first < worker.count else { throw UsageError("there is no task \(first); \(directory) has \(counted(worker.count, "task"))") }
       var isWarned = false
       for number in first..<min(worker.count, first + min(count, worker.count)) {
@@ -88,6 +88,9 @@ struct ConvertCommand: ParsableCommand {
       return 0
     case .failed(let reason):
       say("failed: \(reason)")
+      return 65
+    case .kept(let reason):
+      say("not converted: \(reason)")
       return 65
     case .vanished(let reason):
       say("not converted: \(reason)")
@@ -138,7 +141,7 @@ struct StatusCommand: ParsableCommand {
     if count < 1 { throw ValidationError("--count: expected at least 1, found \(count)") }
   }
 
-  func run() throws { try withSchedulerCodes { show(try TaskStatus(directory, tool: TakesetCommand.tool)) } }
+  func run() throws { try withSchedulerCodes { show(try TaskStatus(directory, tool: TakesetCommand.tool, checks: CheckProcess.checks)) } }
 
   private func show(_ status: TaskStatus) {
     switch format {
@@ -174,6 +177,7 @@ struct PublishCommand: ParsableCommand {
   func run() throws {
     var publication = TaskPublication(directory: directory, tool: TakesetCommand.tool)
     (publication.commandLine, publication.recordsHost) = (CommandLine.arguments, recordHost)
+    publication.checks = CheckProcess.checks
     var summary = TaskPublication.Summary()
     try withSchedulerCodes { summary = try publication.execute() }
     let style = console.style(for: STDERR_FILENO)

@@ -89,7 +89,7 @@ struct ExportCommand: ParsableCommand {
     let dataset = try dataset()
     let found = try filter.episodes(of: dataset)
     guard !named.isEmpty else { return found }
-    let chosen = try Set(dataset.ids(named))
+    let chosen = try Set(dataset.episodes(named).map(\.id.text))
     let both = found.filter(chosen.contains)
     if both.isEmpty { throw ExportRefusal("no episode of --episodes matches --where; nothing was written") }
     return both

@@ -9,7 +9,7 @@ import Testing
 
   @Test func aStepOverNothingIsWhereTheCameraDroppedFrames() {
     #expect(frames.droppedFrames()?.count == 1)
-    #expect(frames.findings(places: Array(3..<10)).map(\.code) == [.framesDropped])
+    #expect(frames.droppedFrames(places: Array(3..<10))?.count == 1)
   }
 
   @Test func aStepOverAFrameThatTheReaderDroppedIsNone() {

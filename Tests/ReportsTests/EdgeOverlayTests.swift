@@ -1,9 +1,9 @@
+import EdgeOverlay
 import Media
 import Model
 import Testing
 
 @testable import Reports
-import TakesetRecorder
 
 @Suite struct EdgeOverlayTests {
   private let size = ImageSize(width: 8, height: 6)

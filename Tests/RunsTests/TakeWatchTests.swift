@@ -6,14 +6,18 @@ import TestSupport
 @testable import Runs
 @testable import Steps
 
-/// Takes are files whose name ends in `.take`.
+/// Takes are files whose name ends in `.take`; and `NAME.list` next to `NAME.take`, which then belongs to it.
 private struct OneFile: Reader {
   static let name = "one-file"
   static let summary = "Takes of one file, for tests"
 
   func recognize(_ place: TakePlace) throws -> Candidate? {
-    guard place.name.hasSuffix(".take") else { return nil }
-    return Candidate(.certain, stem: place.stem) { [path = place.path] in TakeInputs(file: path, role: .movie) }
+    let movie = place.path.dropLast(".list".count) + ".take"
+    let isList = try place.name.hasSuffix(".list") && Directory.kind(at: String(movie)) == .file
+    guard isList || place.name.hasSuffix(".take") else { return nil }
+    return Candidate(.certain, stem: place.stem, companions: isList ? [String(movie)] : []) { [path = place.path] in
+      TakeInputs(file: path, role: .movie)
+    }
   }
 
   func open(_ take: Take) throws -> Episode { throw TakeFailure(.internal, "is never opened") }
@@ -49,5 +53,20 @@ private struct OneFile: Reader {
       #expect(ready(Double(now)) == [], "\(now) s: another file has arrived")
     }
     #expect(ready(39) == [] && ready(40) == ["a.take"])
+  }
+
+  @Test func aFileThatBelongsToAnotherTakeIsNoTakeWhicheverArrivesFirst() throws {
+    try directory.write("in/a.take", [1])
+    try directory.write("in/b.list", [1])
+    let ready = watch()
+    #expect(ready(0) == [] && ready(10) == ["a.take"], "nothing says yet that a movie belongs to a list")
+    try directory.write("in/a.list", [1])
+    try directory.write("in/b.take", [1])
+    #expect(ready(11) == [] && ready(21) == ["a.list", "b.list"])
+    try directory.write("in/a.take", [1, 2])
+    #expect(ready(22) == [] && ready(31) == [], "the take waits until its movie rests")
+    #expect(ready(32) == ["a.list"])
+    try FileManager.default.removeItem(atPath: directory.path + "/in/b.list")
+    #expect(ready(33) == [] && ready(34) == [] && ready(44) == ["b.take"])
   }
 }

@@ -22,7 +22,7 @@ import TestSupport
   private func take(_ split: Split, _ id: String, _ dates: RecordingDate...) -> SplitTake {
     var origin = TakeOrigin()
     origin.dates = dates
-    return SplitTake(group: split.group(of: id, from: origin), reader: "stray-scanner", id: id)
+    return SplitTake(group: split.grouping(id, origin), reader: "stray-scanner", id: id)
   }
 
   /// The takes that are together, as the parts of many seeds tell.

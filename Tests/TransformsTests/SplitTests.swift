@@ -123,7 +123,7 @@ import TestSupport
   private func take(_ split: Split, _ id: String, day: String?, variant: String?, reader: String = "stack-session") -> SplitTake {
     var origin = TakeOrigin()
     (origin.variant, origin.dates) = (variant, day.map { [RecordingDate("the name", day: $0)] } ?? [])
-    return SplitTake(group: split.group(of: id, from: origin), reader: reader)
+    return SplitTake(group: split.grouping(id, origin), reader: reader)
   }
 
   @Test(arguments: 0..<20) func meetsTheSharesWithinEachKind(seed: Int) {
@@ -187,7 +187,7 @@ import TestSupport
     var episode = SyntheticEpisode().episode
     episode.id = "session_7"
     change(&episode)
-    return split.group(of: episode.id.take, from: TakeOrigin(episode))
+    return split.grouping(episode.id.take, TakeOrigin(episode))
   }
 
   @Test func groupsByDay() throws {

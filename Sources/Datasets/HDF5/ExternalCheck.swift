@@ -1,6 +1,6 @@
 import Evidence
 import Foundation
-package import HDF5
+import HDF5
 import Model
 import Steps
 
@@ -36,7 +36,7 @@ package enum ExternalCheck {
   }
 
   /// What a shard has beside what its record names: paths of objects, and of attributes as `/data/demo_0@task`.
-  package static func additions(to root: Group, _ output: OutputRecord) throws -> [String] {
+  private static func additions(to root: Group, _ output: OutputRecord) throws -> [String] {
     var arrays: Set<String> = []
     for array in output.arrays {
       arrays.insert(array.path)

@@ -20,7 +20,7 @@ struct HDF5Check {
         shard = try WrittenShard(directory + "/" + output.path)
         if try shard.structureDigest() != output.structureDigest { throw FileMap.Damaged(description: "its structure has changed") }
       } catch let damage as FileMap.Damaged {
-        return try checkExternal(take, output, damage.description, into: &report)
+        return try checkExternal(output, damage.description, into: &report)
       }
       report.noteBytes(shard.size)
       try checkArrays(output, shard, into: &report)
@@ -102,9 +102,7 @@ struct HDF5Check {
 
   /// Checks a file whose structure has changed. Another program may have added to it or rewritten it, as long as everything that the record
   /// names is unchanged; where it has the same length and nothing was added, it is damaged.
-  private func checkExternal(
-    _ take: TakeRecord, _ output: OutputRecord, _ damage: String, into report: inout Verification
-  ) throws {
+  private func checkExternal(_ output: OutputRecord, _ damage: String, into report: inout Verification) throws {
     let found = try report.checkExternalShard(directory + "/" + output.path, output)
     if found.added.isEmpty, try FileStamp.of(directory + "/" + output.path).bytes == output.bytes { report.differ(output.path, damage) }
     report.merge(found)

@@ -154,8 +154,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     findings = columns.findings.reduce(into: findings) { all, finding in
       if !all.contains(where: { $0.code == finding.code }) { all.append(finding) }
     }
-    findings += layout.rasters.indices.compactMap { repeatedImages(raster: $0) }
-    findings += constantRasters
+    findings += layout.rasters.indices.compactMap { repetition(raster: $0) }
     for (array, sums) in columns.checksums { checksums[array] = sums }
     let statistics = try writeStatistics(columns.statistics)
     digests[layout.checksums] = try writeChecksums(statistics)
@@ -183,44 +182,33 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       findings: findings.sorted { $0.code.rawValue < $1.code.rawValue })
   }
 
-  /// A finding about images of which most are the same as the one before, as from behind a lens cap, or of a picture that stands still.
-  private func repeatedImages(raster index: Int) -> Finding? {
+  /// A finding about images or depth maps that repeat, to the last bit, as those of no camera that sees anything: all of them, or, of images,
+  /// most, as from behind a lens cap, or of a picture that stands still.
+  private func repetition(raster index: Int) -> Finding? {
     let (raster, digests) = (layout.rasters[index], rowDigests[layout.rasters[index].samples])
-    guard raster.stream.spec.kind == .image else { return nil }
+    let isImage = raster.stream.spec.kind == .image
+    guard isImage || raster.stream.spec.kind == .depth else { return nil }
     func digest(_ row: Int) -> ArraySlice<UInt8> { digests[(32 * row)..<(32 * row + 32)] }
-    var (images, repeated) = (0, 0)
+    var (samples, repeated) = (0, 0)
     var earlier: Int?
     for row in 0..<rowCount where raster.rows[row] != nil && !isUnreadable[index][row] {
       defer { earlier = row }
-      // Rows of a grid may share an image.
-      if let earlier, raster.rows[row] == raster.rows[earlier] { continue }
-      images += 1
+      // Rows of a grid may share a sample.
+      if let earlier, raster.rows[row]?.nearest == raster.rows[earlier]?.nearest { continue }
+      samples += 1
       if let earlier, digest(row) == digest(earlier) { repeated += 1 }
     }
-    // Where all are the same, that is found by itself.
-    guard images >= Self.leastImagesJudged, repeated * 2 > images, repeated < images - 1 else { return nil }
+    guard samples >= Self.fewestRepeated else { return nil }
+    if repeated == samples - 1 {
+      return Finding(.streamConstant, "all of its \(samples) samples are the same, to the last bit", field: raster.name.rawValue)
+    }
+    guard isImage, repeated * 2 > samples else { return nil }
     return Finding(
-      .imageRepeated, "of \(images) images, those that are the same as the one before", field: raster.name.rawValue, count: repeated)
+      .imageRepeated, "of \(samples) images, those that are the same as the one before", field: raster.name.rawValue, count: repeated)
   }
 
-  /// Fewer images may be of a camera that lies still.
-  private static let leastImagesJudged = 20
-  /// Images and depth maps of which one is as all the others, to the last bit: those of no camera that sees anything.
-  private var constantRasters: [Finding] {
-    layout.rasters.enumerated().compactMap { index, raster in
-      guard [.image, .depth].contains(raster.stream.spec.kind) else { return nil }
-      let readable = isUnreadable[index].indices.filter { !isUnreadable[index][$0] }
-      let samples = Set(readable.compactMap { raster.rows[$0]?.nearest }).count
-      let digests = rowDigests[raster.samples]
-      guard samples >= Self.fewestConstant, let first = readable.first.map({ digests[(32 * $0)..<(32 * $0 + 32)] }),
-        readable.allSatisfy({ digests[(32 * $0)..<(32 * $0 + 32)] == first })
-      else { return nil }
-      var finding = Finding(.streamConstant, "all of its \(samples) samples are the same, to the last bit")
-      finding.field = raster.name.rawValue
-      return finding
-    }
-  }
-  private static let fewestConstant = 18
+  /// Fewer may be of a camera that lies still.
+  private static let fewestRepeated = 18
 
   /// Sets an array's attributes and adds its record.
   private func describe(

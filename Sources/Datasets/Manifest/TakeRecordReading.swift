@@ -250,7 +250,12 @@ extension Finding {
     var count: Int?
     try reader.members { key in
       switch key {
-      case "code": code = try reader.word(FindingCode.self)
+      case "code":
+        // Builds of 0.3.0 before its release spelled three codes the British way.
+        let text = try reader.string()
+        let word = text.hasPrefix("colour-") ? "color-" + text.dropFirst("colour-".count) : text
+        guard let known = FindingCode(rawValue: word) else { throw UnexpectedValue(expected: "the code of a finding, found \(text)") }
+        code = known
       case "severity": severity = try reader.word(Severity.self)
       case "message": texts[key] = try reader.line()
       case "file", "field": texts[key] = try reader.optional { try reader.string() }

@@ -52,8 +52,7 @@ struct CSVFile {
 
   /// Passes each line to `body`, one at a time: a hostile file may have millions.
   func forEachLine(_ body: (Line) throws -> Void) rethrows {
-    var rest = bytes[...]
-    if rest.starts(with: [0xEF, 0xBB, 0xBF]) { rest = rest.dropFirst(3) }
+    var rest = bytes.withoutByteOrderMark
     var number = 0
     while !rest.isEmpty {
       number += 1
@@ -74,4 +73,9 @@ struct CSVFile {
     while let last = field.last, isBlank(last) { field.removeLast() }
     return field
   }
+}
+
+extension [UInt8] {
+  /// UTF-8 without the mark with which some editors begin a text.
+  var withoutByteOrderMark: ArraySlice<UInt8> { starts(with: [0xEF, 0xBB, 0xBF]) ? dropFirst(3) : self[...] }
 }

@@ -58,7 +58,7 @@ struct NumberedCapture {
     var frames = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map { sourceNumber($0.number) }, clock: clock)
     let quality = poses.quality(of: rows.compactMap(\.pose), at: frames.timestamps, isMetric: poseFrame.unit.isMetric, notes)
     frames.quality = quality ?? []
-    notes.add(frames.findings(places: join.places))
+    notes.add(frames.droppedFrames(places: join.places))
 
     var streams: [StreamName: SampleStream] = [
       .pose: SampleStream(

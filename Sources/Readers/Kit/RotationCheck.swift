@@ -41,46 +41,62 @@ package enum RotationCheck {
     return abs(own - other) <= spanDifference * other ? start...end : nil
   }
 
-  private static func vectors(_ stream: SampleStream, width: Int) -> [[Double]]? {
-    guard stream.timestamps.count >= fewest, var cursor = try? stream.source.makeCursor(SampleRequest()) else { return nil }
+  /// Passes the numbers of each sample to `body`, in order; `false` where one cannot be read, or where there are few.
+  private static func forEach(_ stream: SampleStream, width: Int, _ body: (Timestamp, UnsafeBufferPointer<Float>) -> Void) -> Bool {
+    guard stream.timestamps.count >= fewest, var cursor = try? stream.source.makeCursor(SampleRequest()) else { return false }
     var bytes: [UInt8] = []
-    let found = stream.timestamps.indices.compactMap { sample -> [Double]? in
-      guard (try? cursor.read(sample, into: &bytes)) != nil, bytes.count == 4 * width else { return nil }
-      return bytes.withUnsafeBytes { $0.bindMemory(to: Float.self).map(Double.init) }
+    for (sample, time) in stream.timestamps.enumerated() {
+      guard (try? cursor.read(sample, into: &bytes)) != nil, bytes.count == 4 * width else { return false }
+      bytes.withUnsafeBytes { body(time, $0.bindMemory(to: Float.self)) }
     }
-    return found.count == stream.timestamps.count ? found : nil
+    return true
   }
 
   /// The mean of all rates, and that of the steps, in each of which the readings are averaged as vectors: what shaking leaves.
   private static func rates(ofIMU stream: SampleStream, in span: ClosedRange<Timestamp>) -> (all: Double, steady: Double)? {
-    guard let readings = vectors(stream, width: 6) else { return nil }
-    var sums: [Int64: (sum: SIMD3<Double>, count: Double)] = [:]
-    var (total, count) = (0.0, 0.0)
-    for (time, reading) in zip(stream.timestamps, readings) where span.contains(time) {
-      total += (reading[3] * reading[3] + reading[4] * reading[4] + reading[5] * reading[5]).squareRoot()
+    var (all, steady) = (Mean(), Mean())
+    var (sum, count, current): (SIMD3<Double>, Double, Int64) = (.zero, 0, 0)
+    func endStep() { if count > 0 { steady.add((sum * sum).sum().squareRoot() / count) } }
+    let isRead = forEach(stream, width: 6) { time, reading in
+      guard span.contains(time) else { return }
+      let rate = SIMD3(Double(reading[3]), Double(reading[4]), Double(reading[5]))
+      all.add((rate * rate).sum().squareRoot())
+      let step = time.since(span.lowerBound) / Self.step
+      if step != current {
+        endStep()
+        (sum, count, current) = (.zero, 0, step)
+      }
+      sum += rate
       count += 1
-      sums[time.since(span.lowerBound) / step, default: (.zero, 0)].sum += SIMD3(reading[3], reading[4], reading[5])
-      sums[time.since(span.lowerBound) / step, default: (.zero, 0)].count += 1
     }
-    guard sums.count >= leastSteps else { return nil }
-    let rates = sums.sorted { $0.key < $1.key }.map { ($0.value.sum * $0.value.sum).sum().squareRoot() / $0.value.count }
-    return (total / count, rates.reduce(0, +) / Double(rates.count))
+    endStep()
+    return isRead && steady.count >= leastSteps ? (all.value, steady.value) : nil
   }
-  private static let leastSteps = 3
+  private static let leastSteps = 3.0
+
+  private struct Mean {
+    private var sum = 0.0
+    private(set) var count = 0.0
+    var value: Double { sum / count }
+
+    mutating func add(_ number: Double) { (sum, count) = (sum + number, count + 1) }
+  }
 
   private static func rate(ofPoses stream: SampleStream) -> Double? {
-    guard let poses = vectors(stream, width: 7) else { return nil }
-    var (angle, seconds, from) = (0.0, 0.0, 0)
-    for to in poses.indices {
-      let nanoseconds = stream.timestamps[to].since(stream.timestamps[from])
-      guard nanoseconds >= step else { continue }
-      if nanoseconds <= gap {
-        let cosine = (3..<7).reduce(0.0) { $0 + poses[from][$1] * poses[to][$1] }
-        angle += 2 * acos(min(abs(cosine), 1))
-        seconds += Double(nanoseconds) / 1e9
+    var (angle, seconds) = (0.0, 0.0)
+    var from: (time: Timestamp, quaternion: SIMD4<Double>)?
+    let isRead = forEach(stream, width: 7) { time, pose in
+      let quaternion = SIMD4(Double(pose[3]), Double(pose[4]), Double(pose[5]), Double(pose[6]))
+      if let from {
+        let nanoseconds = time.since(from.time)
+        guard nanoseconds >= step else { return }
+        if nanoseconds <= gap {
+          angle += 2 * acos(min(abs((from.quaternion * quaternion).sum()), 1))
+          seconds += Double(nanoseconds) / 1e9
+        }
       }
-      from = to
+      from = (time, quaternion)
     }
-    return seconds > 0 ? angle / seconds : nil
+    return isRead && seconds > 0 ? angle / seconds : nil
   }
 }

@@ -54,7 +54,7 @@ struct TimedMovie {
           + "is of another recording, or plays at another speed", file: movie.file)
     }
     if frames.isAmbiguous {
-      notes.add([options.finding(frames: frames.times.count, listed: "\(list) has \(count) times", file: movie.file)])
+      notes.add(options.finding(frames: frames.times.count, listed: "\(list) has \(count) times", file: movie.file))
     } else if frames.times.count != count {
       notes.add(
         .movieCountMismatch, "the video has \(frames.times.count) frames, \(list) has \(count) times; they are paired by time",
@@ -97,7 +97,7 @@ struct TimedMovie {
     var timeline = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map(\.number), clock: clock)
     let quality = poseFrame.flatMap { _ in list.quality(of: rows.compactMap(\.pose), at: timeline.timestamps, isMetric: true, notes) }
     timeline.quality = quality ?? []
-    notes.add(timeline.findings(places: join.places))
+    notes.add(timeline.droppedFrames(places: join.places))
 
     let shown = movie.episode(id: id, snapsRate: false)
     notes.add(shown.findings)

@@ -114,7 +114,7 @@ struct MovieTake {
       "rotation": .number(movie.rotation), "time_base_meaning": "capture-real-time",
       "measured_fps": measuredRate.map { .number($0) } ?? .null, "nominal_fps": nominalRate.map { .number($0) } ?? .null,
       "variable_rate": .bool(hasVariableRate), "edit_list": .bool(movie.hasEditList),
-      "colour": [
+      "color": [
         "matrix": JSONValue(movie.color.matrix), "primaries": JSONValue(movie.color.primaries),
         "transfer": JSONValue(movie.color.transfer), "range": JSONValue(movie.color.range),
         "pixel_format": .string(movie.color.pixelFormat),

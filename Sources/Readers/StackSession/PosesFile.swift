@@ -1,4 +1,3 @@
-import CSimdJSON
 import Evidence
 import Model
 import Steps
@@ -28,8 +27,7 @@ struct PosesFile {
   }
 
   init(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: FindingCollector) throws {
-    var records = try Self.parseFast(inputs, file, limit: limit) ?? []
-    if records.isEmpty { records = try Self.parseStrictly(inputs, file, limit: limit, notes: notes) }
+    var records = try Self.records(inputs, file, limit: limit, notes: notes)
     let transposed = records.count(where: \.isTransposed)
     if transposed > 0 {
       // A pose at the origin looks the same either way; it is handled like the others.
@@ -49,88 +47,13 @@ struct PosesFile {
     list = try PoseList(entries, file: Self.name, number: "rgbIndex", notes: notes)
   }
 
-  /// Entries of a file in its plain form; `nil` for any other file, which `parseStrictly` reads or rejects with the reason.
-  static func parseFast(_ inputs: TakeInputs, _ file: Int, limit: Int) throws -> [Record]? {
-    // An entry takes some 350 bytes of text.
-    let expected = try min(Int(inputs.bytes(of: file)), limit) / 330
-    return try inputs.stream(file, limit: limit) { try parseFast($0, expected: expected) }
-  }
-
-  /// Reads a window of text at a time, to bound memory. The complete entries in it become a list: brackets replace the commas around
-  /// them. A comma that does not separate two entries leaves a fragment that is not a list, and so does an unbalanced bracket.
-  static func parseFast(_ refill: JSONReader.Refill, window: Int = 1 << 18, expected: Int = 0) throws -> [Record]? {
-    let parser = csimdjson_new()
-    defer { csimdjson_free(parser) }
-    return try withBuffer(of: window + Int(CSIMDJSON_PADDING)) {
-      try parseFast(refill, window: window, expected: expected, text: $0, parser)
-    }
-  }
-
-  private static func parseFast(
-    _ refill: JSONReader.Refill, window: Int, expected: Int, text: UnsafeMutableRawBufferPointer, _ parser: OpaquePointer?
-  ) throws -> [Record]? {
-    text.initializeMemory(as: UInt8.self, repeating: 0)
-    var reading = FastParse()
-    reading.records.reserveCapacity(expected)
-    var (filled, isFirst) = (0, true)
-    while true {
-      let read = try refill(UnsafeMutableRawBufferPointer(rebasing: text[filled..<window]))
-      filled += read
-      if read > 0, filled < window { continue }
-      let isLast = read == 0
-      guard let comma = isLast ? filled : lastComma(UnsafeRawBufferPointer(rebasing: text[..<filled])) else { return nil }
-      if !isLast { text[comma] = UInt8(ascii: "]") }
-      let count = reading.read(UnsafeRawBufferPointer(rebasing: text[..<(isLast ? filled : comma + 1)]), parser)
-      // An entry must follow a comma.
-      guard count > 0 || count == 0 && isFirst else { return nil }
-      if isLast { return reading.records }
-      text[comma] = UInt8(ascii: "[")
-      text.copyMemory(from: UnsafeRawBufferPointer(rebasing: text[comma..<filled]))
-      (filled, isFirst) = (filled - comma, false)
-    }
-  }
-
-  /// The last comma after a closed entry.
-  private static func lastComma(_ text: UnsafeRawBufferPointer) -> Int? {
-    var comma: Int?
-    for index in text.indices.reversed() {
-      switch text[index] {
-      case UInt8(ascii: ","): comma = index
-      case UInt8(ascii: "}"): if let comma { return comma }
-      case UInt8(ascii: " "), UInt8(ascii: "\n"), UInt8(ascii: "\r"), UInt8(ascii: "\t"): break
-      default: comma = nil
-      }
-    }
-    return nil
-  }
-
-  private struct FastParse {
-    var records: [Record] = []
-    var isPlain = true
-
-    /// Number of entries in the list; -1 where it is not plain.
-    mutating func read(_ list: UnsafeRawBufferPointer, _ parser: OpaquePointer?) -> Int64 {
-      let count = withUnsafeMutablePointer(to: &self) { reading in
-        csimdjson_read_poses(parser, list.bindMemory(to: UInt8.self).baseAddress, list.count, reading) { context, pose in
-          guard let reading = context?.assumingMemoryBound(to: FastParse.self), let pose = pose?.pointee else { return }
-          guard reading.pointee.isPlain, let record = Record(pose) else {
-            reading.pointee.isPlain = false
-            return
-          }
-          reading.pointee.records.append(record)
-        }
-      }
-      return isPlain ? count : -1
-    }
-  }
-
-  /// The entries of any file that has some; a file that is cut off yields its intact ones.
-  static func parseStrictly(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: FindingCollector) throws -> [Record] {
+  /// The entries of a file; one that is cut off yields its intact ones.
+  private static func records(_ inputs: TakeInputs, _ file: Int, limit: Int, notes: FindingCollector) throws -> [Record] {
     var records: [Record] = []
     var cut: JSONError?
     try inputs.readJSON(file, limit: limit) { reader in
       do {
-        try parseStrictly(reader, into: &records)
+        try JSONRecord.forEach(in: reader, "poses") { records.append(try Record($0)) }
       } catch let error as JSONError where error.isTruncation && !records.isEmpty {
         cut = error
       }
@@ -141,10 +64,6 @@ struct PosesFile {
         field: ", " + cut.place)
     }
     return records
-  }
-
-  static func parseStrictly(_ reader: JSONReader, into records: inout [Record]) throws {
-    try JSONRecord.forEach(in: reader, "poses") { records.append(try Record($0)) }
   }
 }
 
@@ -166,26 +85,6 @@ extension PosesFile.Record {
       entry: PoseList.Entry(
         number: number, timestamp: timestamp ?? Timestamp(nanoseconds: 0), hasTime: timestamp != nil, pose: pose, depthIndex: depthIndex),
       depthPoint: depthPoint, hasNullDepth: hasNullDepth, isTransposed: isTransposed)
-  }
-
-  /// `nil` where a number is not an integer.
-  fileprivate init?(_ pose: csimdjson_pose) {
-    func whole(_ value: Double) -> Int64? {
-      guard value >= 0, let whole = Int64(exactly: value), whole < 1 << 53 else { return nil }
-      return whole
-    }
-    guard let number = whole(pose.number) else { return nil }
-    var depthIndex: Int64?
-    if pose.has_depth_index != 0 {
-      guard let whole = whole(pose.depth_index) else { return nil }
-      depthIndex = whole
-    }
-    let digits = UnsafeRawBufferPointer(start: pose.timestamp, count: pose.timestamp_count)
-    self = withUnsafeBytes(of: pose.transform) { matrix in
-      PosesFile.Record(
-        number: number, timestamp: Timestamp(decimalSeconds: digits), matrix: matrix.bindMemory(to: Double.self), depthIndex: depthIndex,
-        depthPoint: pose.has_depth != 0 ? Float(pose.depth) : .nan, hasNullDepth: pose.has_null_depth != 0)
-    }
   }
 
   /// Reads one object; errors name the field.

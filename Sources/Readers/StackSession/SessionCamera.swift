@@ -21,8 +21,7 @@ struct SessionCamera {
     guard let file = folder.calibration else { return }
     var bytes: [UInt8] = []
     try folder.inputs.read(file, limit: 1 << 16, hasher: SHA256(), into: &bytes)
-    let text = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? bytes.dropFirst(3) : bytes[...]
-    let fields = String(decoding: text, as: UTF8.self).split(whereSeparator: \.isWhitespace)
+    let fields = String(decoding: bytes.withoutByteOrderMark, as: UTF8.self).split(whereSeparator: \.isWhitespace)
     guard let calibrated = Intrinsics(fields.prefix(4).compactMap { Double($0) }) else {
       notes.add(.intrinsicsUnusable, "expected fx fy cx cy, positive focal lengths, on one line", file: "calib.txt")
       return

@@ -33,7 +33,7 @@ struct SessionRows {
       frames.quality = quality ?? []
       if quality == nil { (poses, places) = ([], []) }
     }
-    notes.add(frames.findings(places: framePlaces))
+    notes.add(frames.droppedFrames(places: framePlaces))
   }
 
   private init(frames: Episode.Frames, images: [Int], sourceFrames: Int) {

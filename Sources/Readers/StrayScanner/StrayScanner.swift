@@ -80,10 +80,9 @@ package struct StrayScanner: Reader {
         hasHidden: opened.movie.hiddenSamples > 0, others: odometry.poses.entries.filter { !$0.isInOrder }.map(\.number))
       notes.add(episode.findings)
       if pairing.isAmbiguous {
-        notes.add([
+        notes.add(
           moviePairing.finding(
-            frames: opened.movie.samples.count, listed: "the odometry has \(odometry.poses.entries.count) rows", file: Self.movieName)
-        ])
+            frames: opened.movie.samples.count, listed: "the odometry has \(odometry.poses.entries.count) rows", file: Self.movieName))
       } else if opened.movie.samples.count != odometry.poses.entries.count {
         let words =
           pairing.lacksFirst
@@ -107,7 +106,7 @@ package struct StrayScanner: Reader {
     let poses = rows.compactMap(\.pose)
     let quality = odometry.poses.quality(of: poses, at: frames.timestamps, isMetric: true, notes)
     frames.quality = quality ?? []
-    notes.add(frames.findings(places: join.places))
+    notes.add(frames.droppedFrames(places: join.places))
 
     let calibration = try Calibration(
       odometry, ordered, matrix: inputs.index(of: Self.matrixName).map { try CSVFile(inputs, $0, limit: 1 << 16) }, notes)
@@ -185,6 +184,9 @@ package struct StrayScanner: Reader {
     }
   }
 
+  /// Medians of accelerations that are in g; lower ones feel no gravity, in whatever unit.
+  private static let gravitiesInG = 0.3..<3.0
+
   /// Acceleration in m/s² and angular velocity in rad/s, by column position: headers differ between versions. The unit is that of the
   /// accelerations in the file: since February 2025 the app writes g, and gravity is part of them.
   private func imu(_ table: CSVFile, at place: InputOrigin, _ notes: FindingCollector) throws -> (stream: SampleStream, unit: String)? {
@@ -200,13 +202,14 @@ package struct StrayScanner: Reader {
       }
     }
     var unit = "m/s^2"
-    if let norm = readings.medianAcceleration, norm > 0, norm < 3 {
+    if let norm = readings.medianAcceleration, Self.gravitiesInG.contains(norm) {
       unit = "g"
       readings.scaleAccelerations(by: 9.80665)
       notes.add(
         .accelerationInG, "the median norm of the accelerations is \((norm * 100).rounded() / 100), so they are in g; they become m/s^2",
         file: Self.imuName)
     }
+    readings.noteGravity(Self.imuName, notes)
     return readings.stream(clock: .deviceUptime, file: Self.imuName, in: place, .line, notes: notes).map { (stream: $0, unit: unit) }
   }
 }

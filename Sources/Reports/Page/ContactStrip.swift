@@ -1,7 +1,7 @@
+import EdgeOverlay
 import Foundation
 import Media
 import Model
-import TakesetRecorder
 
 /// Some images or depth maps of an episode, evenly spaced in time, in one JPEG file: side by side, in lines of 24.
 struct ContactStrip: Sendable {

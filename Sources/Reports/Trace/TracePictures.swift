@@ -1,10 +1,10 @@
 import Datasets
+import EdgeOverlay
 import Foundation
 import Media
 import Model
 import Rasters
 import Runs
-import TakesetRecorder
 
 /// An image or depth map of a traced row, as a file that browsers show.
 struct TracePicture {

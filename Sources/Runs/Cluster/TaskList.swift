@@ -25,6 +25,8 @@ package struct TaskList: Sendable {
     var unmatched: [UnmatchedInput]
     /// What the search passed over.
     var ignored: [Finding]?
+    /// Whether shards are replaced to which another program has added; absent where not.
+    var replaces: Bool?
     /// Number of tasks.
     package var count: Int
   }

@@ -42,7 +42,7 @@ package struct TaskPlan: Sendable {
       toolVersion: tool.version, pipeline: pipeline.canonical(), pipelineDigest: conversion.digest, keys: keys?.text,
       split: splitFile?.text, splitName: splitFile?.file,
       unmatched: search.unmatched.map { TaskList.UnmatchedInput(path: $0.path, record: $0.record) }, ignored: search.ignored.findings,
-      count: search.found.count)
+      replaces: replaces ? true : nil, count: search.found.count)
     do {
       try Directory.create(directory.path + "/" + DatasetFiles.results)
       try TaskList.write(head, search.found.map(\.task), to: directory.path + "/" + DatasetFiles.tasks)

@@ -9,6 +9,8 @@ package struct TaskPublication: Sendable {
   package var tool: ToolIdentity
   package var commandLine: [String] = []
   package var recordsHost = false
+  /// How a shard is compared to which another program has written.
+  package var checks = Verification.ExternalChecks.none
 
   package init(directory: String, tool: ToolIdentity) { (self.directory, self.tool) = (directory, tool) }
 
@@ -30,7 +32,7 @@ package struct TaskPublication: Sendable {
     let list = try TaskList(in: directory, tool: tool)
     let conversion = try list.conversion(tool)
     let output = try OutputDirectory(directory, inputs: [], removesLeftovers: false)
-    let results = TaskResults(directory: output.path, conversion: conversion)
+    let results = TaskResults(directory: output.path, conversion: conversion, checks: checks, replaces: list.head.replaces == true)
     var entries: [String: Journal.Entry] = [:]
     var missing: [Int] = []
     do {

@@ -11,6 +11,10 @@ struct TaskResults: Sendable {
   /// The dataset's directory.
   let directory: String
   let conversion: TakeConversion
+  /// How a shard is compared to which another program has written.
+  let checks: Verification.ExternalChecks
+  /// Whether a shard to which another program has added is no longer in place.
+  let replaces: Bool
 
   private static let start = Array("{\"episodes\":[\n".utf8)
   private static let end = Array("]}\n".utf8)
@@ -27,19 +31,40 @@ struct TaskResults: Sendable {
   ///
   /// Throws `FileError` where the system cannot say.
   func episodes(of task: TakeTask) throws -> [Episode]? {
-    guard let episodes = try episodes(ofTake: task.id) else { return nil }
-    let keys = TakeConversion.keysWord(conversion.context)
-    // An earlier plan may have had another reader or keys file, or the take at another place, whose folder is in the split.
-    let isSame = episodes.allSatisfy { episode in
-      let entry = episode.entry
-      return entry.reader == task.reader.name && entry.location == task.location.path && (entry.keys == nil || entry.keys == keys)
-        && entry.hadDuplicateFolder == (task.duplicateFolder != nil)
-    }
-    return isSame ? episodes : nil
+    try episodes(ofTake: task.id).flatMap { isOf(task, $0) ? $0 : nil }
   }
 
   /// Likewise, whatever the plan says of the take.
   func episodes(ofTake take: String) throws -> [Episode]? {
+    try recorded(take).flatMap { try isInPlace($0) ? $0 : nil }
+  }
+
+  /// Whether episodes that a run has made are what a task asks for.
+  func areComplete(_ episodes: [Episode], of task: TakeTask) throws -> Bool {
+    try episodes.count == episodes.first?.entry.parts ?? 1 && isOf(task, episodes) && isInPlace(episodes)
+  }
+
+  /// An earlier plan may have had another reader or keys file, or the take at another place, whose folder is in the split.
+  private func isOf(_ task: TakeTask, _ episodes: [Episode]) -> Bool {
+    let keys = TakeConversion.keysWord(conversion.context)
+    return episodes.allSatisfy { episode in
+      let entry = episode.entry
+      return entry.reader == task.reader.name && entry.location == task.location.path && (entry.keys == nil || entry.keys == keys)
+        && entry.hadDuplicateFolder == (task.duplicateFolder != nil)
+    }
+  }
+
+  /// Whether episodes are of this pipeline and version, with their shards in place.
+  private func isInPlace(_ episodes: [Episode]) throws -> Bool {
+    try episodes.allSatisfy { episode in
+      let entry = episode.entry
+      return try entry.pipeline == conversion.digest && entry.toolVersion == conversion.tool.version
+        && (entry.outcome != .written || hasShard(episode))
+    }
+  }
+
+  /// Likewise, of whatever pipeline, and whatever has become of the shards since.
+  func recorded(_ take: String) throws -> [Episode]? {
     let path = path(take)
     guard try Directory.kind(at: path) == .file else { return nil }
     let file = try InputFile(path)
@@ -53,16 +78,11 @@ struct TaskResults: Sendable {
     guard let parts = episodes.first.map({ $0.entry.parts ?? 1 }), episodes.count == lines.count, episodes.count == parts else {
       return nil
     }
-    for episode in episodes {
-      let entry = episode.entry
-      guard entry.id.take == take, entry.pipeline == conversion.digest, entry.toolVersion == conversion.tool.version,
-        let record = try? TakeRecord(json: episode.record), entry.describes(record)
-      else { return nil }
-      if entry.outcome == .written {
-        guard try hasShard(episode) else { return nil }
-      }
+    let isSound = episodes.allSatisfy { episode in
+      guard episode.entry.id.take == take, let record = try? TakeRecord(json: episode.record) else { return false }
+      return episode.entry.describes(record)
     }
-    return episodes
+    return isSound ? episodes : nil
   }
 
   /// Whether the shard of an episode is in place as the result has it.
@@ -76,15 +96,12 @@ struct TaskResults: Sendable {
       return false
     }
     if found.description == stamp { return true }
-    guard found.bytes == Self.bytes(stamp), let record = try? TakeRecord(json: episode.record) else { return false }
-    // Another worker may have put the same bytes there, or somebody has copied or changed the file.
-    var report = Verification(.none, of: directory)
+    guard let record = try? TakeRecord(json: episode.record) else { return false }
+    // Another worker may have put the same bytes there, or somebody has copied, changed or added to the file.
+    var report = Verification(checks, of: directory)
     report.checkShard(of: record, pipelineDigests: [episode.entry.pipeline])
-    return report.isSound && report.notes.isEmpty
+    return report.isSound && !(replaces && !report.notes.isEmpty)
   }
-
-  /// The size in a stamp's description.
-  private static func bytes(_ stamp: String) -> Int64? { stamp.split(separator: " ").first.flatMap { Int64($0) } }
 
   /// Writes a result, durably, by way of an attempt's directory.
   func write(_ episodes: [Episode], of take: String, by attempt: AttemptDirectory) throws {

@@ -16,9 +16,10 @@ package struct TaskStatus: Sendable {
   package let total: Int
 
   /// Throws `NoInputs`, `UsageError`, `VersionMismatch`, `OutputFailure`.
-  package init(_ directory: String, tool: ToolIdentity) throws {
+  package init(_ directory: String, tool: ToolIdentity, checks: Verification.ExternalChecks) throws {
     let list = try TaskList(in: directory, tool: tool)
-    let results = TaskResults(directory: Directory.absolute(directory), conversion: try list.conversion(tool))
+    let results = TaskResults(
+      directory: Directory.absolute(directory), conversion: try list.conversion(tool), checks: checks, replaces: list.head.replaces == true)
     total = list.count
     do {
       try list.forEach { number, task in

@@ -3,6 +3,7 @@ import Evidence
 import Foundation
 import Model
 import Steps
+import Synchronization
 
 /// Converts tasks of a list. Any number of workers may convert the same tasks at the same time, on any machines: each writes under names of
 /// its own and puts complete files in place, which are the same whoever made them. The result, which comes last, marks a task as done.
@@ -13,6 +14,8 @@ package struct TaskWorker: Sendable {
     case rejected(reason: String)
     /// The take is bad. A result says so, and another attempt is useless.
     case failed(reason: String)
+    /// The take was not converted, because a shard in its place has what another program added. There is no result.
+    case kept(reason: String)
     /// The inputs are gone. There is no result.
     case vanished(reason: String)
     /// Another attempt may succeed. There is no result.
@@ -23,20 +26,23 @@ package struct TaskWorker: Sendable {
   private let directory: String
   private let conversion: TakeConversion
   private let results: TaskResults
+  private let earlier: EarlierRun
   private let isolation: Run.Isolation?
   private let isolated: IsolatedConversion?
   private let threads: Int
   private static let attempts = 3
 
   /// Throws `NoInputs`, `UsageError`, `VersionMismatch`, `OutputFailure`.
-  package init(_ directory: String, tool: ToolIdentity, isolation: Run.Isolation?, threads: Int) throws {
+  package init(_ directory: String, tool: ToolIdentity, isolation: Run.Isolation?, threads: Int, checks: Verification.ExternalChecks) throws
+  {
     list = try TaskList(in: directory, tool: tool)
     self.directory = Directory.absolute(directory)
     conversion = try list.conversion(tool)
     guard conversion.digest == list.head.pipelineDigest else {
       throw UsageError("the pipeline in \(directory)/\(DatasetFiles.tasks) was changed; write it again with takeset plan --tasks")
     }
-    results = TaskResults(directory: self.directory, conversion: conversion)
+    results = TaskResults(directory: self.directory, conversion: conversion, checks: checks, replaces: list.head.replaces == true)
+    earlier = EarlierRun(directory: self.directory)
     (self.isolation, self.threads) = (isolation, threads)
     isolated = isolation.map { [conversion] in IsolatedConversion(conversion, command: $0.command, limits: $0.limits) }
     do {
@@ -82,6 +88,7 @@ package struct TaskWorker: Sendable {
     if let done, !done.contains(where: Self.mayDiffer), obstacle != nil || done.allSatisfy({ $0.entry.stamp == job.stamp?.description }) {
       return outcome(done, isNew: false)
     }
+    if let additions = try additions(to: task) { return .kept(reason: additions) }
     do {
       guard try Directory.kind(at: task.location.path) != nil else {
         return .vanished(reason: "\(task.location.path) is gone; plan the tasks again without it")
@@ -135,9 +142,26 @@ package struct TaskWorker: Sendable {
     return episodes
   }
 
+  /// Why the shards that a take has already are not replaced. They are those of its result, or of a run that wrote the dataset.
+  private func additions(to task: TakeTask) throws -> String? {
+    if results.replaces { return nil }
+    let old = try results.recorded(task.id) ?? earlier.episodes(of: task.id)
+    let changed = ChangedShards(of: old.map(\.entry), in: directory, results.checks) { id in
+      old.first { $0.entry.id == id }?.record ?? []
+    }
+    return changed.additions
+  }
+
   private func finished(_ task: TakeTask) throws -> [TaskResults.Episode]? {
     do {
-      return try results.episodes(of: task)
+      if let found = try results.episodes(of: task) { return found }
+      // What a run on one machine has made of the take is its result.
+      let known = try earlier.episodes(of: task.id)
+      guard try !known.isEmpty && results.areComplete(known, of: task) else { return nil }
+      let attempt = try AttemptDirectory(in: directory)
+      defer { attempt.discard() }
+      try results.write(known, of: task.id, by: attempt)
+      return known
     } catch {
       throw OutputFailure("cannot read the result of \(task.id) in \(directory): \(error)")
     }
@@ -159,4 +183,29 @@ package struct TaskWorker: Sendable {
 /// Two conversions of the same files differ: exit code 70.
 package struct NotDeterministic: Error, CustomStringConvertible {
   package var description: String
+}
+
+/// The journal of the dataset into which tasks are converted. It is read once, and only for takes that have a shard and no result.
+private final class EarlierRun: Sendable {
+  private let directory: String
+  private let contents = Mutex<(journal: Journal.Contents, entries: [String: [Journal.Entry]])?>(nil)
+
+  init(directory: String) { self.directory = directory }
+
+  /// The episodes of a take, in order; none where it has no shard.
+  func episodes(of take: String) throws -> [TaskResults.Episode] {
+    let shards = [take, EpisodeID(take: take, part: 0).text].map { directory + "/" + DatasetFiles.shard(of: $0) }
+    guard try shards.contains(where: { try Directory.kind(at: $0) != nil }) else { return [] }
+    let path = directory + "/" + DatasetFiles.journal
+    let (journal, entries) = try contents.withLock { contents in
+      if let contents { return contents }
+      let journal = try Journal.contents(at: path)
+      let known = (journal: journal, entries: Dictionary(grouping: journal.entries.values, by: \.id.take))
+      contents = known
+      return known
+    }
+    return try entries[take, default: []].sorted { $0.id < $1.id }.map { entry in
+      TaskResults.Episode(entry: entry, record: try journal.record(of: entry.id.text, at: path))
+    }
+  }
 }

@@ -1,7 +1,7 @@
 import Foundation
 import Steps
 
-/// The names, sizes and times of everything in a take's folder, or of its file and the metadata next to it, as one number.
+/// The names, sizes and times of everything in a take's folder, or of its file and the files next to it that belong to the take, as one number.
 struct TakeTree {
   private(set) var fingerprint = 0
   /// A file that a program has not finished writing, by its name.
@@ -11,16 +11,24 @@ struct TakeTree {
   static let unfinishedEndings = [".tmp", ".temp", ".partial", ".part", ".filepart", ".crdownload", ".download", ".opdownload"]
   private static let depthLimit = 64
 
-  /// - Parameter stamp: That of the take's file; `nil` for a folder.
+  /// - Parameters:
+  ///   - stamp: That of the take's file; `nil` for a folder.
+  ///   - companions: Paths of files that belong to the take, and may be there.
   /// - Throws: `FileError`, also when a file disappears meanwhile.
-  init(_ place: TakeLocation, _ stamp: FileStamp?) throws {
+  init(_ place: TakeLocation, _ stamp: FileStamp?, companions: [String] = []) throws {
     var hasher = Hasher()
     if let stamp {
       hasher.combine(stamp)
-      note(place.name)
       let metadata = URL(fileURLWithPath: place.path).deletingPathExtension().path + ".metadata.json"
-      if try Directory.kind(at: metadata) == .file { hasher.combine(try FileStamp.of(metadata)) }
-      for ending in Self.unfinishedEndings where try Directory.kind(at: place.path + ending) == .file { note(place.name + ending) }
+      for path in [metadata] + companions where try Directory.kind(at: path) == .file {
+        hasher.combine(path)
+        hasher.combine(try FileStamp.of(path))
+      }
+      for path in [place.path] + companions {
+        let name = URL(fileURLWithPath: path).lastPathComponent
+        note(name)
+        for ending in Self.unfinishedEndings where try Directory.kind(at: path + ending) == .file { note(name + ending) }
+      }
     } else {
       try add(place.path, depth: 0, &hasher)
     }

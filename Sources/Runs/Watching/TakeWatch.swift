@@ -12,7 +12,7 @@ struct TakeWatch {
     /// Takes that have come to rest since they were last given out.
     var ready: [String] = []
     /// Takes given out before that must be compared with one that is ready: an archive and the folder of the same name.
-    var companions: [String] = []
+    var counterparts: [String] = []
     /// Takes that have not become complete for a long time, with the reason; each is named once for every change of its files.
     var stalled: [(path: String, reason: String)] = []
     /// What is not read, with the reason; each is named once.
@@ -33,6 +33,8 @@ struct TakeWatch {
     var firstSeen: Double
     var state = State.changing
     var isNamed = false
+    /// Paths of other files that belong to the take, and are no takes of their own.
+    var companions: [String] = []
   }
 
   private enum State: Equatable {
@@ -43,14 +45,15 @@ struct TakeWatch {
   }
 
   let inputs: [String]
-  let readers: [any Reader]
+  private let places: TakeWalk
   /// Seconds without a change after which files rest.
   let settle: Double
   /// Seconds after which a take that is not complete is named.
   var patience: Double { 60 * settle }
 
   private var seen: [String: Seen] = [:]
-  /// Files that no reader recognizes, which need not be opened again while they are unchanged.
+  /// Files that no reader recognizes, which need not be opened again while they are unchanged. What a JSON file is may depend on the names next
+  /// to it.
   private var ignored: [String: Int] = [:]
   /// Directories that hold takes of one file.
   private var folders: [String: (fingerprint: Int, since: Double)] = [:]
@@ -59,10 +62,8 @@ struct TakeWatch {
   /// The path of each input without links, when it was last there.
   private var resolved: [String: String] = [:]
 
-  private static let depthLimit = 64
-
   init(inputs: [String], readers: [any Reader], settle: Double) {
-    (self.inputs, self.readers, self.settle) = (inputs, readers, settle)
+    (self.inputs, places, self.settle) = (inputs, TakeWalk(readers: readers), settle)
   }
 
   /// Whether a take is among the inputs, or was and cannot be looked for now.
@@ -84,7 +85,7 @@ struct TakeWatch {
   ///   - limit: The most takes to give out.
   ///   - isComplete: Whether to look also at the files of takes that were given out, which may have changed since.
   mutating func look(now: Double, limit: Int, isComplete: Bool) -> Look {
-    var walk = Walk(now: now, limit: limit, isComplete: isComplete)
+    var walk = Walk(now: now, limit: limit, isComplete: isComplete, companions: companions)
     for input in inputs {
       guard let real = realpath(input, nil) else {
         walk.look.unreachable.insert(resolved[input] ?? Directory.absolute(input))
@@ -103,11 +104,12 @@ struct TakeWatch {
     unreachable = walk.look.unreachable
     walk.look.notices = walk.notices.subtracting(noticed).sorted()
     noticed = walk.notices
-    let present = walk.present
+    let companions = companions, present = walk.present.subtracting(companions)
+    walk.look.ready.removeAll(where: companions.contains)
     for path in seen.keys where !present.contains(path) && !isUnreachable(path) { seen[path] = nil }
     for path in ignored.keys where !walk.files.contains(path) { ignored[path] = nil }
     for path in folders.keys where !walk.visitedFolders.contains(path) { folders[path] = nil }
-    walk.look.companions = companions(of: walk.look.ready)
+    walk.look.counterparts = counterparts(of: walk.look.ready)
     return walk.look
   }
 
@@ -115,6 +117,8 @@ struct TakeWatch {
     let now: Double
     let limit: Int
     let isComplete: Bool
+    /// Files that belonged to takes when the walk began.
+    let companions: Set<String>
     var look = Look()
     var roots: Set<String> = []
     var present: Set<String> = []
@@ -125,61 +129,58 @@ struct TakeWatch {
   }
 
   private mutating func visit(_ place: TakeLocation, depth: Int, _ walk: inout Walk) {
+    // A folder in which a take has files may have other takes, too.
+    if !place.isDirectory, walk.companions.contains(place.path) { return }
     guard walk.visited.insert(place.path).inserted else { return }
     if !walk.isComplete, seen[place.path]?.state == .done {
       walk.present.insert(place.path)
       return
     }
     var stamp: FileStamp?
+    var surroundings = 0
     if !place.isDirectory {
       // A file that is gone again, a link or a pipe is no take.
       guard let found = try? FileStamp.of(place.path) else { return }
       stamp = found
-      if ignored[place.path] == found.hashValue {
+      let isList = place.name.hasSuffix(".json")
+      surroundings = [found, isList ? FileStamp.ofFolder(around: place.path) : nil].hashValue
+      if !(isList && walk.isComplete), ignored[place.path] == surroundings {
         walk.files.insert(place.path)
         return
       }
     }
     do {
-      guard let reader = try reader(of: place) else {
-        if let stamp {
-          ignored[place.path] = stamp.hashValue
-          walk.files.insert(place.path)
-        } else {
-          search(place, depth: depth, &walk)
+      switch try places.place(at: place) {
+      case .take(let claim, _):
+        observe(place, stamp, claim.candidate.companions, &walk) {
+          try TakeCompleteness.obstacle(place, claim.reader, hasRestedLong: $0)
         }
-        return
+      case .foreign(let failure): walk.notices.insert("\(place.path.onOneLine): \(failure.message)")
+      case .other where place.isDirectory: search(place, depth: depth, &walk)
+      case .recovery, .other:
+        if place.isDirectory { return }
+        ignored[place.path] = surroundings
+        walk.files.insert(place.path)
       }
-      observe(place, stamp, &walk) { try TakeCompleteness.obstacle(place, reader, hasRestedLong: $0) }
     } catch {
       if place.isDirectory {
         fail(place, error, depth, &walk)
       } else {
         let reason = TakeCompleteness.words(error)
-        observe(place, stamp, &walk) { _ in reason }
+        observe(place, stamp, [], &walk) { _ in reason }
       }
     }
   }
 
-  private func reader(of place: TakeLocation) throws -> (any Reader)? {
-    let place = TakePlace(place)
-    var best: (reader: any Reader, confidence: Candidate.Confidence)?
-    for reader in readers {
-      guard let claim = try reader.recognize(place), best.map({ claim.confidence > $0.confidence }) ?? true else { continue }
-      best = (reader, claim.confidence)
-    }
-    return best?.reader
-  }
-
   private mutating func search(_ place: TakeLocation, depth: Int, _ walk: inout Walk) {
     walk.look.containers.insert(place.path)
-    guard depth < Self.depthLimit else { return }
+    if let notice = TakeWalk.notice(place, depth: depth) { return _ = walk.notices.insert(notice) }
     do {
       for member in try Directory.members(of: place.path) where !member.name.hasPrefix(".") {
         let path = place.path + "/" + member.name
         switch member.kind {
         case .directory, .file: visit(TakeLocation(path: path, isDirectory: member.kind == .directory), depth: depth + 1, &walk)
-        case .link, .other, .unnameable: walk.notices.insert(TakeSearch.notice(member.kind, path))
+        case .link, .other, .unnameable: walk.notices.insert(TakeWalk.notice(member.kind, path))
         }
       }
     } catch {
@@ -195,16 +196,18 @@ struct TakeWatch {
 
   /// Notes the state of a take's files, and gives it out if they rest and nothing is missing.
   private mutating func observe(
-    _ place: TakeLocation, _ stamp: FileStamp?, _ walk: inout Walk, _ obstacle: (_ hasRestedLong: Bool) throws -> String?
+    _ place: TakeLocation, _ stamp: FileStamp?, _ companions: [String], _ walk: inout Walk,
+    _ obstacle: (_ hasRestedLong: Bool) throws -> String?
   ) {
     let path = place.path
     walk.present.insert(path)
     // What cannot be listed, as a folder that is being moved away, is looked at again.
-    guard let tree = try? TakeTree(place, stamp) else { return }
+    guard let tree = try? TakeTree(place, stamp, companions: companions) else { return }
     var entry = seen[path] ?? Seen(fingerprint: tree.fingerprint, since: walk.now, firstSeen: walk.now)
     if entry.fingerprint != tree.fingerprint {
       entry = Seen(fingerprint: tree.fingerprint, since: walk.now, firstSeen: entry.state == .done ? walk.now : entry.firstSeen)
     }
+    entry.companions = companions
     defer { seen[path] = entry }
     if entry.state == .done { return }
     let isRested = walk.now - entry.since >= settle && restsAround(place, &walk)
@@ -250,7 +253,10 @@ struct TakeWatch {
     return folders[folder].map { walk.now - $0.since >= settle } ?? false
   }
 
-  private func companions(of ready: [String]) -> [String] {
+  /// The paths of files that belong to takes.
+  private var companions: Set<String> { Set(seen.values.lazy.flatMap(\.companions)) }
+
+  private func counterparts(of ready: [String]) -> [String] {
     ready.flatMap { path -> [String] in
       let stem = URL(fileURLWithPath: path).deletingPathExtension().path
       let others = [".zip", ".tar", ".ZIP", ".TAR", ".Zip", ".Tar"].map { path + $0 } + (stem == path ? [] : [stem])

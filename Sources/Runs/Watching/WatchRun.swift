@@ -64,7 +64,7 @@ package struct WatchRun: Sendable {
           if !directory.isThere { directory = try Self.reopened(directory, run) }
           if !look.ready.isEmpty { report(.batchStarted(takes: look.ready.count)) }
           let started = Self.now
-          let (summary, converted) = try convert(look.ready + look.companions, directory, watch, isStopped, report)
+          let (summary, converted) = try convert(look.ready + look.counterparts, directory, watch, isStopped, report)
           if blockage != nil { report(.outputFreed) }
           blockage = nil
           isUnpublished = summary.isCancelled

@@ -43,6 +43,12 @@ package struct FileStamp: Hashable, Sendable, CustomStringConvertible {
     guard status.st_mode & S_IFMT == S_IFREG else { throw InputFile.notRegular(path, status.st_mode) }
     return FileStamp(status)
   }
+
+  /// The stamp of the folder that a file is in, which changes when a name in it does; `nil` where there is none.
+  package static func ofFolder(around path: String) -> FileStamp? {
+    var status = stat()
+    return lstat(URL(fileURLWithPath: path).deletingLastPathComponent().path, &status) == 0 ? FileStamp(status) : nil
+  }
 }
 
 /// A file of a take, open for reading; its digest is computed over exactly the bytes that are read.

@@ -155,3 +155,32 @@ def test_no_run_deletes_what_was_added_before_it_is_told_to(takeset, tiny_takes,
     done = takeset.convert(takes, output=output, arguments=["--prune", "--replace"])
     assert "2 written" in done.stdout and "1 removed" in done.stdout and not shards["scan"].exists()
     assert json.loads(takeset("verify", output, "--json", check=0).stdout)["added"] == [] and is_kept("pour")
+
+
+@pytest.mark.parametrize("origin", ["tasks", "run"])
+def test_no_task_of_a_cluster_replaces_what_was_added(takeset, tiny_takes, tmp_path, origin):
+    takes, output = shutil.copytree(tiny_takes, tmp_path / "takes"), tmp_path / "out"
+
+    def tasks(*arguments, code=0):
+        takeset("plan", takes, "--output", output, "--tasks", *arguments, check=0)
+        return takeset("convert", output, "--task", 0, "--count", 9, check=code)
+
+    if origin == "run":
+        takeset.convert(takes, output=output)
+    else:
+        tasks()
+        takeset("publish", output, check=0)
+    shard = of_take(output, "v1")
+    names = add(shard)
+    before = shard.read_bytes()
+    assert "v1: done before" in tasks().stdout
+    takeset("publish", output, check=0)
+    shutil.copy(takes / "v1/rgb/000001.jpg", takes / "v1/rgb/000002.jpg")
+    [line] = [line for line in tasks(code=65).stdout.splitlines() if ": v1: not converted" in line]
+    assert "added by another program (/" in line and "--replace" in line and shard.read_bytes() == before
+    takeset("publish", output, check=0)
+    assert set(json.loads(takeset("verify", output, "--json").stdout)["added"]) == names
+
+    assert "v1: written" in tasks("--replace").stdout
+    takeset("publish", output, check=0)
+    assert json.loads(takeset("verify", output, "--json", check=0).stdout)["added"] == []

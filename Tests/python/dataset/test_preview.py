@@ -1,6 +1,7 @@
 """`takeset preview`: images, depth maps and trajectories against h5py and Pillow, and datasets that cannot be shown."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -99,6 +100,10 @@ def test_the_track_follows_the_poses(preview, dataset):
         assert scale > 0 and np.abs(drawn - scale * plane).max() < 0.15, take
         assert ((track[:, 1:] >= 0) & (track[:, 1:] <= [drawing["width"], drawing["height"]])).all()
         assert drawing["svg"].startswith("<svg") and "<script" not in drawing["svg"] and drawing["title"] in drawing["svg"]
+        # The scale bar is as long as its label says.
+        (words,) = [text for x, _, text, anchor in drawing["labels"] if (x, anchor) == (6, "start")]
+        assert float(re.search(r"h([0-9.]+)", drawing["scale_bar"]).group(1)) == pytest.approx(float(words.split()[0]) * scale, abs=0.3), take
+        assert {"start", "end"} <= {text for _, _, text, _ in drawing["labels"]}
 
 
 def test_it_is_the_same_each_time_and_fewer_on_request(takeset, preview, dataset, tmp_path):

@@ -16,7 +16,7 @@ SWIFT = "\n".join(p.read_text() for folder in ("Sources", "Tests", "recorder/Sou
 
 
 def test_the_table_of_quirks_has_each_row_once_and_names_the_tests_there_are():
-    page = (ROOT / "docs/formats/stack-session.md").read_text()
+    page = (ROOT / "Tests/python/readers/quirks.md").read_text()
     rows = re.findall(r"^\| (\d+) \| (.+) \| `(test_\w+\.py)`: (.+) \|$", page, re.M)
     assert [int(row) for row, _, _, _ in rows] == [*range(1, 56), 60]
     for row, _, file, names in rows:
@@ -40,9 +40,10 @@ def test_the_architecture_page_names_what_is_there():
     for target in "Steps", "Datasets", "Runs", "Reports":
         for folder in [p for p in (ROOT / "Sources" / target).iterdir() if any(p.glob("*.swift"))]:
             assert f"`{target}/{folder.name}/`" in page or f"`{folder.name}/`" in page
-    declared = set(re.findall(r"\b(?:struct|class|enum|protocol|typealias) (\w+)", SWIFT))
+    server = "\n".join(file.read_text() for file in (ROOT / "server/Sources").rglob("*.swift"))
+    declared = set(re.findall(r"\b(?:struct|class|enum|protocol|typealias) (\w+)", SWIFT + server))
     for name in set(re.findall(r"`([A-Z][A-Za-z]+)`", page)) - {"NaN"}:
-        assert name in declared or (ROOT / "Sources" / name).exists() or (ROOT / "recorder/Sources" / name).exists(), name
+        assert name in declared or any((ROOT / folder / name).exists() for folder in ("Sources", "recorder/Sources", "server/Sources")), name
 
 
 def test_no_target_imports_one_beside_or_above_it():
@@ -179,6 +180,17 @@ def test_the_pipelines_of_the_documents_are_accepted_and_one_is_the_default(take
         takeset("plan", "build/examples/sessions", "--pipeline", "p.yaml", cwd=example, check=0)
     done = takeset("run", "build/examples/sessions", "--output", "build/dataset", "--pipeline", "p.yaml", cwd=example, check=0)
     assert "nothing to do" in done.stdout
+
+
+def test_the_table_of_reader_options_has_those_of_every_reader(takeset):
+    table = (ROOT / "docs/pipeline.md").read_text().split("<!-- generated: options of readers -->\n")[1].split("<!-- end -->")[0]
+    readers = [step for step in json.loads(takeset("steps", "--json", check=0).stdout) if step["kind"] == "reader"]
+    found, named = set(), []
+    for cells in [re.split(r" \| ", line.strip("| ")) for line in table.splitlines()[2:]]:
+        everyone = {step["name"] for step in readers}
+        named = named if cells[-1] == "as above" else everyone - {cells[-1][8:]} if cells[-1].startswith("all but ") else cells[-1].split(", ")
+        found |= {(name, cells[0].strip("`"), json.loads(cells[1].strip("`")), cells[3]) for name in named}
+    assert found == {(step["name"], one["name"], one["default"], one["help"]) for step in readers for one in step["options"]}
 
 
 def test_the_model_imports_no_other_target():

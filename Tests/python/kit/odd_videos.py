@@ -64,5 +64,5 @@ def changing(count=40):
         "other sets once.mp4": spliced(one, other, once=True),
         "another size.mp4": spliced(one, small),
         "another size in a description.mp4": described_twice(one, small),
-        "other colours.mp4": spliced(one, video_file(count=count, container="mp4", color=("-color_range", "pc"))),
+        "other colors.mp4": spliced(one, video_file(count=count, container="mp4", color=("-color_range", "pc"))),
     }

@@ -1,6 +1,6 @@
 """Sessions with every quirk that the recorder's are known to have, all converted in one run.
 
-The test files test_quirks_*.py are numbered by the rows of the table in docs/formats/stack-session.md. Each take is a function that builds
+The test files test_quirks_*.py are numbered by the rows of Tests/python/readers/quirks.md. Each take is a function that builds
 it, registered with the findings it must be converted with.
 """
 

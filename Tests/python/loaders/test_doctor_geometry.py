@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import pytest
 from outputs import codes, finding, manifest, take
+from PIL import Image
 from scipy.spatial.transform import Rotation
 
 
@@ -158,6 +159,18 @@ def test_a_mistake_is_a_finding_of_the_take(takeset, tmp_path):
         found = finding(entry, "geometry-contradictory")
         assert found["severity"] == "warning" and MISTAKES[entry["id"]][1] in found["message"], found
     assert len(manifest(tmp_path / "out")["record"]["takes"]) == len(MISTAKES)
+
+
+def test_depth_along_the_rays_is_a_finding_of_the_take(takeset, tmp_path):
+    takeset("simulate", "arkitscenes", "--seconds", 3, "--output", tmp_path / "in", check=0)
+    width, height, fx, fy, cx, cy = [float(value) for value in next((tmp_path / "in").rglob("*.pincam")).read_text().split()]
+    for path in (tmp_path / "in/lowres_depth").iterdir():
+        depth = np.array(Image.open(path)).astype(float)
+        x, y = ((np.arange(count) + 0.5) * side / count for count, side in zip(depth.shape[::-1], (width, height)))
+        stretch = np.sqrt(1 + ((x[None] - cx) / fx) ** 2 + ((y[:, None] - cy) / fy) ** 2)
+        Image.fromarray((depth * stretch).round().astype(np.uint16)).save(path)
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", check=0)
+    assert "along the ray" in finding(take(tmp_path / "out", "in"), "geometry-contradictory")["message"]
 
 
 def test_depth_of_any_unit_is_a_finding_and_no_crash(takeset, tmp_path):

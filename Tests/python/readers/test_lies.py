@@ -56,8 +56,8 @@ def test_what_is_found_names_the_lie(outcomes):
 
 
 def table():
-    """The rows of the table of lies in the documentation: by lie, the cells by format."""
-    lines = (ROOT / "docs/faults.md").read_text().partition("| lie |")[2].partition("\n\n")[0].splitlines()
+    """The rows of the table of lies: by lie, the cells by format."""
+    lines = (ROOT / "Tests/python/readers/lies.md").read_text().partition("| lie |")[2].partition("\n\n")[0].splitlines()
     names = [name.strip() for name in lines[0].strip("| ").split("|")]
     assert names == list(FORMATS)
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]

@@ -51,6 +51,13 @@ def test_accelerations_in_g_become_meters_per_square_second(takeset, tmp_path):
     assert entry["details"]["acceleration_unit"] == "g" and meta["imu/accel"].attrs["unit"] == "m/s^2"
 
 
+def test_accelerations_without_gravity_are_not_in_g(takeset, tmp_path):
+    found = session()
+    found.imu = [[row[0], "0.01", "0.02", repr(0.01 * (index % 3)), *row[4:]] for index, row in enumerate(found.imu)]
+    entry, _, _ = convert(takeset, tmp_path, found)
+    assert entry["details"]["acceleration_unit"] == "m/s^2" and "expected 9.8" in finding(entry, "imu-implausible")["message"]
+
+
 @pytest.mark.parametrize("norm, unit", [(2.99, "g"), (3.01, "m/s^2")])
 def test_the_median_norm_tells_the_unit(takeset, tmp_path, norm, unit):
     found = session()

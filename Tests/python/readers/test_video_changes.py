@@ -29,7 +29,7 @@ def test_images_are_those_of_a_decoder_that_comes_from_the_front(takes, name):
 @pytest.mark.parametrize("name, code, words", [
     ("another size", "image-size-changed", ["160x120", "96x72", 40]),
     ("another size in a description", "image-size-changed", ["160x120", "96x72", 40]),
-    ("other colours", "colour-unsupported", [40]),
+    ("other colors", "color-unsupported", [40]),
 ])
 def test_another_size_or_color_is_refused_wherever_it_begins(takes, name, code, words):
     failed_with(takes.entries[name], code, *words)

@@ -97,8 +97,8 @@ INVALID_VIDEOS = {name: ("not-a-movie", [], lambda data=data: data) for name, da
     "two video tracks.mov": ("video-ambiguous", [], two_tracks),
     "MPEG-4.mov": ("codec-unsupported", ["mpeg4"], lambda: video_file(count=6, codec="mpeg4")),
     "ProRes.mov": ("codec-unsupported", ["prores"], lambda: video_file(count=6, codec="prores")),
-    "colours that change.mov": (
-        "colour-unsupported", [15], lambda: spliced(video_file(count=15), video_file(count=15, color=wide_color("smpte2084")))),
+    "colors that change.mov": (
+        "color-unsupported", [15], lambda: spliced(video_file(count=15), video_file(count=15, color=wide_color("smpte2084")))),
     "over ten minutes.mov": ("limit", [600], lambda: video_file(ticks=(0, 20, 360_020))),
     "an empty edit of 2^62 ticks.mov": ("limit", [], lambda: edited((2**62, -1), (900, 0))),
     "65 edits.mov": ("limit", [65, 64], lambda: edited(*[(900, 0)] * 65)),

@@ -101,10 +101,10 @@ def test_colors_are_the_formula(takeset, tmp_path, transfer):
         # The table is coarse where a color leaves BT.709's triangle.
         error = np.abs(image[inner, inner] - levels(signal, transfer))
         assert np.median(error) < 0.6 and np.percentile(error, 95) < 4, (np.median(error), np.percentile(error, 95), error.max())
-    assert finding(entry, "hdr-mapped") and "colour-primaries" not in codes(entry)
+    assert finding(entry, "hdr-mapped") and "color-primaries" not in codes(entry)
     assert entry["details"]["hdr"] == {
         "mapping": f"{'HLG' if transfer == HLG else 'PQ'} of bt2020 to SDR of bt709", "peak_cd_m2": 1000, "reference_white_cd_m2": 203}
-    assert entry["details"]["colour"]["transfer"] == transfer
+    assert entry["details"]["color"]["transfer"] == transfer
 
 
 def test_downscaled_images_are_the_mean_of_the_signal(takeset, tmp_path):
@@ -143,19 +143,19 @@ def test_what_the_container_alone_declares_counts(takeset, tmp_path):
     _, other, _ = converted(takeset, tmp_path / "both", colors(HLG))
     assert finding(entry, "hdr-mapped") and np.array_equal(demo["obs/camera_image"][:], other["obs/camera_image"][:])
     (tmp_path / "refused").mkdir()
-    assert problem(converted(takeset, tmp_path / "refused", data, "hdr: refuse", check=3))["code"] == "colour-unsupported"
+    assert problem(converted(takeset, tmp_path / "refused", data, "hdr: refuse", check=3))["code"] == "color-unsupported"
 
 
 def test_refusing_is_an_option(takeset, tmp_path):
     found = problem(converted(takeset, tmp_path, colors(HLG), "hdr: refuse", check=3))
-    assert found["code"] == "colour-unsupported" and "hdr: refuse" in found["message"] and HLG in found["message"]
+    assert found["code"] == "color-unsupported" and "hdr: refuse" in found["message"] and HLG in found["message"]
 
 
 def test_formats_that_are_not_mapped_say_so(takeset, tmp_path):
     source = ["-f", "lavfi", "-i", "testsrc2=size=64x48:rate=30:duration=0.2,format=yuv422p10le", "-c:v", "libx265", "-x265-params", "log-level=error"]
     data = made(".mov", *source, "-tag:v", "hvc1", "-colorspace", "bt2020nc", "-color_primaries", "bt2020", "-color_trc", PQ)
     found = problem(converted(takeset, tmp_path, data, check=3))
-    assert found["code"] == "colour-unsupported" and "yuv422p10le" in found["message"] and "4:2:0" in found["message"]
+    assert found["code"] == "color-unsupported" and "yuv422p10le" in found["message"] and "4:2:0" in found["message"]
 
 
 def dolby_vision(data, profile, compatibility):
@@ -176,7 +176,7 @@ def test_dolby_vision_is_read_by_its_base_layer(takeset, tmp_path, profile, comp
     data = dolby_vision(colors(HLG), profile, compatibility)
     if words:
         found = problem(converted(takeset, tmp_path, data, check=3))
-        assert found["code"] == "colour-unsupported" and words in found["message"]
+        assert found["code"] == "color-unsupported" and words in found["message"]
     else:
         entry, demo, _ = converted(takeset, tmp_path, data)
         assert finding(entry, "hdr-mapped") and len(demo["obs/camera_image"]) == 3
@@ -194,4 +194,4 @@ def test_hdr_in_other_readers(takeset, tmp_path):
     assert finding(entry, "hdr-mapped") and isinstance(demo["obs/camera_image"], h5py.Dataset)
     (tmp_path / "p.yaml").write_text("version: 1\nreader: {name: stray-scanner, hdr: refuse}\ntransforms: [align]\n")
     takeset.convert(tmp_path / "scan", output=tmp_path / "other", check=3, arguments=["--pipeline", tmp_path / "p.yaml"])
-    assert problem(record(tmp_path / "other"))["code"] == "colour-unsupported"
+    assert problem(record(tmp_path / "other"))["code"] == "color-unsupported"

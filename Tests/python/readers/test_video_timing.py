@@ -67,7 +67,7 @@ def test_every_row_is_its_frame_at_its_time(steady, name):
     assert details["codec"] == settings.get("codec", "h264") and details["coded_size"] == [160, 120]
     assert details["time_base"] == unit
     assert details["samples"] == 45 and details["rotation"] == 0 and details["time_base_meaning"] == "capture-real-time"
-    assert details["variable_rate"] is False and details["colour"]
+    assert details["variable_rate"] is False and details["color"]
     (described,) = entry["streams"]
     assert described["name"] == "camera_image" and described["samples"] == 45 and described["rate_hz"] == pytest.approx(rate, rel=0.005)
 

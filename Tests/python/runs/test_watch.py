@@ -252,3 +252,45 @@ def test_a_watch_of_nothing_makes_no_dataset_and_ends_when_told(incoming, tmp_pa
         watch.rest()
         assert watch.stop() == 0
     assert not (tmp_path / "out/manifest.json").exists() and published(tmp_path / "out") == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["a.json", "a_rgb.mp4"])
+def test_a_movie_that_belongs_to_a_list_is_no_episode_of_its_own(takeset, incoming, tmp_path, first):
+    take = tmp_path / "take/a"
+    takeset("simulate", "iphumi", "--output", take, "--size", "96x72", "--seconds", 0.3, check=0)
+    rest = [file for file in files_of(take) if file not in (first, "truth.json")]
+    with Watch(incoming, output=tmp_path / "out") as watch:
+        arrive(take, incoming, [first])
+        watch.rest()
+        arrive(take, incoming, rest)
+        watch.wait_until_published({"a"})
+        assert watch.stop() == 0
+    takeset.convert(incoming, output=tmp_path / "once")
+    assert outputs(tmp_path / "out") == outputs(tmp_path / "once")
+
+
+def test_a_movie_converted_before_the_rest_of_its_take_arrived_is_removed(takeset, incoming, tmp_path):
+    take = tmp_path / "take/a"
+    takeset("simulate", "iphumi", "--output", take, "--size", "96x72", "--seconds", 0.3, check=0)
+    arrive(take, incoming, ["a_rgb.mp4"])
+    takeset.convert(incoming, output=tmp_path / "out")
+    arrive(take, incoming, [file for file in files_of(take) if file != "truth.json"])
+    run = takeset("run", incoming, "--output", tmp_path / "out", check=0)
+    assert "a_rgb: removed because it is part of another take now" in run.stderr
+    takeset.convert(incoming, output=tmp_path / "once")
+    assert outputs(tmp_path / "out") == outputs(tmp_path / "once")
+
+
+def test_an_episode_stays_whose_files_no_written_take_has(takeset, incoming, tmp_path):
+    take = tmp_path / "take/a"
+    takeset("simulate", "iphumi", "--output", take, "--size", "96x72", "--seconds", 0.3, check=0)
+    arrive(take, incoming, ["a_rgb.mp4"])
+    shutil.copytree(takeset.simulate(tmp_path / "s", "--seconds", 0.2, "--size", "64x48"), incoming / "s1")
+    takeset.convert(incoming, output=tmp_path / "out")
+    # The list is damaged, and a file beside the sessions makes a take of the whole input, which fails.
+    (incoming / "a.json").write_text((take / "a.json").read_text()[:200])
+    (incoming / "transforms.json").write_text('{"frames": []}')
+    arrive(take, incoming, ["a_depth.raw"])
+    takeset("run", incoming, "--output", tmp_path / "out", check=3)
+    assert {"a_rgb", "s1"} <= published(tmp_path / "out")

@@ -15,7 +15,6 @@
     private let queue = DispatchQueue(label: "takeset.arkit")
     private var recorder: BundleRecorder?
     private var writer: AssetSegmentWriter?
-    private var packed: [UInt8] = []
 
     /// Starts the session. It goes on between recordings, and when the mode changes.
     public func run() {
@@ -49,17 +48,13 @@
       }
     }
 
-    /// Calls a function with a depth map without padding after its rows.
     private func withDepth(_ map: CVPixelBuffer?, _ body: (UnsafeRawBufferPointer?) -> Void) {
       guard let map, CVPixelBufferGetPixelFormatType(map) == kCVPixelFormatType_DepthFloat32 else { return body(nil) }
       CVPixelBufferLockBaseAddress(map, .readOnly)
       defer { CVPixelBufferUnlockBaseAddress(map, .readOnly) }
-      guard let base = CVPixelBufferGetBaseAddress(map) else { return body(nil) }
-      let (row, height, stride) = (CVPixelBufferGetWidth(map) * 4, CVPixelBufferGetHeight(map), CVPixelBufferGetBytesPerRow(map))
-      if stride == row { return body(UnsafeRawBufferPointer(start: base, count: row * height)) }
-      packed.removeAll(keepingCapacity: true)
-      for index in 0..<height { packed += UnsafeRawBufferPointer(start: base + index * stride, count: row) }
-      packed.withUnsafeBytes { body($0) }
+      let (height, stride) = (CVPixelBufferGetHeight(map), CVPixelBufferGetBytesPerRow(map))
+      let memory = UnsafeRawBufferPointer(start: CVPixelBufferGetBaseAddress(map), count: stride * height)
+      CameraFrame.withoutPadding(memory, row: CVPixelBufferGetWidth(map) * 4, stride: stride, count: height, body)
     }
 
     public func session(_ session: ARSession, cameraDidChangeTrackingState camera: ARCamera) {

@@ -16,10 +16,7 @@
     private let adaptor: AVAssetWriterInputPixelBufferAdaptor
     private let receive: SegmentReceiver
     private let lock = NSLock()
-    private var times: [Double] = []
-    private var initialization: [UInt8] = []
-    /// A segment whose frames are not known: those of all that follow would not be known either.
-    private var isSegmentMissing = false
+    private var segments = SegmentAssembly()
 
     /// - Parameters:
     ///   - codec: `.hevc`, or `.h264`.
@@ -36,7 +33,7 @@
       self.receive = receive
       super.init()
       writer.outputFileTypeProfile = .mpeg4CMAFCompliant
-      writer.preferredOutputSegmentInterval = CMTime(seconds: 0.5, preferredTimescale: 600)
+      writer.preferredOutputSegmentInterval = CMTime(seconds: 0.5, preferredTimescale: SegmentAssembly.timescale)
       writer.initialSegmentStartTime = .zero
       writer.delegate = self
       input.expectsMediaDataInRealTime = true
@@ -46,14 +43,15 @@
     }
 
     private var failure: any Error { writer.error ?? CocoaError(.fileWriteUnknown) }
-    private var isWriting: Bool { writer.status == .writing && !lock.withLock { isSegmentMissing } }
+    private var isWriting: Bool { writer.status == .writing && !lock.withLock { segments.isBroken } }
 
     public func encode(_ frame: borrowing CameraFrame, at seconds: Double) throws -> Bool {
       guard isWriting else { throw failure }
       // `append` to an input that is not ready raises an exception that nothing catches.
       guard let image, input.isReadyForMoreMediaData else { return false }
-      lock.withLock { times.append(seconds) }
-      guard adaptor.append(image, withPresentationTime: CMTime(seconds: seconds, preferredTimescale: 600)) else { throw failure }
+      lock.withLock { segments.add(seconds) }
+      let time = CMTime(seconds: seconds, preferredTimescale: SegmentAssembly.timescale)
+      guard adaptor.append(image, withPresentationTime: time) else { throw failure }
       return true
     }
 
@@ -64,7 +62,7 @@
       }
       input.markAsFinished()
       writer.finishWriting { [self] in
-        done(writer.status == .completed && !lock.withLock { isSegmentMissing } ? nil : failure)
+        done(writer.status == .completed && !lock.withLock { segments.isBroken } ? nil : failure)
       }
     }
 
@@ -73,20 +71,12 @@
       segmentReport: AVAssetSegmentReport?
     ) {
       switch segmentType {
-      case .initialization: initialization = Array(segmentData)
+      case .initialization: lock.withLock { segments.initialize(Array(segmentData)) }
       case .separable:
-        let frames: Int? = lock.withLock {
-          guard !isSegmentMissing, let track = segmentReport?.trackReports.first else {
-            isSegmentMissing = true
-            return nil
-          }
-          let end = CMTimeGetSeconds(track.earliestPresentationTimeStamp) + CMTimeGetSeconds(track.duration)
-          // Times are rounded to ticks of 1/600 s.
-          return times.count { $0 < end - 0.5 / 600 }
+        let end = segmentReport?.trackReports.first.map {
+          CMTimeGetSeconds($0.earliestPresentationTimeStamp) + CMTimeGetSeconds($0.duration)
         }
-        guard let frames else { return }
-        receive(initialization + Array(segmentData), frames)
-        initialization = []
+        if let segment = lock.withLock({ segments.segment(Array(segmentData), until: end) }) { receive(segment.bytes, segment.frames) }
       @unknown default: break
       }
     }

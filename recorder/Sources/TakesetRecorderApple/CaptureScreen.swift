@@ -3,21 +3,29 @@
   import TakesetRecorder
   import UIKit
 
-  /// A `CaptureModel` for SwiftUI: it sends time, carries out haptics, and gives the other effects to the app.
+  /// A `CaptureModel` for SwiftUI: it sends time to the recorder and to the model, and gives the effects to the app.
   @MainActor
   public final class CaptureScreenModel: ObservableObject {
     @Published public private(set) var model: CaptureModel
+    private let tickRecorder: (Double) -> RecordingMachine.State
     private let perform: (CaptureModel.Effect) -> Void
 
-    public init(_ model: CaptureModel, perform: @escaping (CaptureModel.Effect) -> Void) { (self.model, self.perform) = (model, perform) }
-
-    public func handle(_ event: CaptureModel.Event) {
-      for effect in model.handle(event, at: ProcessInfo.processInfo.systemUptime) {
-        if case .haptic(let haptic) = effect { Self.vibrate(haptic) } else { perform(effect) }
-      }
+    /// - Parameter tick: Calls `BundleRecorder.tick` with the seconds it is given, each 0.1 s; returns `idle` without a recorder.
+    public init(
+      _ model: CaptureModel, tick: @escaping (_ time: Double) -> RecordingMachine.State, perform: @escaping (CaptureModel.Effect) -> Void
+    ) {
+      (self.model, tickRecorder, self.perform) = (model, tick, perform)
     }
 
-    private static func vibrate(_ haptic: CaptureModel.Haptic) {
+    public func handle(_ event: CaptureModel.Event) { model.handle(event, at: ProcessInfo.processInfo.systemUptime).forEach(perform) }
+
+    func tick() { handle(.tick(tickRecorder(ProcessInfo.processInfo.systemUptime))) }
+  }
+
+  /// Carries out the haptics of a recorder: its `onEffect`.
+  public func vibrate(_ effect: RecordingMachine.Effect) {
+    guard case .haptic(let haptic) = effect else { return }
+    Task { @MainActor in
       switch haptic {
       case .medium: UIImpactFeedbackGenerator(style: .medium).impactOccurred()
       case .heavy: UIImpactFeedbackGenerator(style: .heavy).impactOccurred()
@@ -59,7 +67,7 @@
       }
       .task {
         while !Task.isCancelled {
-          screen.handle(.tick)
+          screen.tick()
           try? await Task.sleep(nanoseconds: 100_000_000)
         }
       }

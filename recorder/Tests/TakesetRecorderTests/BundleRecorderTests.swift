@@ -220,6 +220,45 @@ import Testing
     #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).isEmpty)
   }
 
+  /// Neither of the two things that opening makes: the folder, and the encoder.
+  @Test func aStartThatFailsLeavesARecorderThatCanStart() async throws {
+    let folder = try TestFolder()
+    nonisolated(unsafe) var effects: [RecordingMachine.Effect] = []
+    nonisolated(unsafe) var hasEncoder = false
+    let recorder = BundleRecorder(in: folder.path + "/new", id: "take", Self.description, testHasher, deflate: stored) { receive in
+      guard hasEncoder else { throw RecordingError(path: "encoder", reason: "there is none") }
+      return FakeSink(every: 5, receive)
+    }
+    recorder.onEffect = { effects.append($0) }
+    #expect(throws: RecordingError.self) { try recorder.start(Self.good, at: 98) }
+    try FileManager.default.createDirectory(atPath: folder.path + "/new", withIntermediateDirectories: false)
+    let error = #expect(throws: RecordingError.self) { try recorder.start(Self.good, at: 99) }
+    #expect(recorder.state == .idle && recorder.failure as? RecordingError == error && error?.path == "encoder")
+    #expect(try effects.isEmpty && contents(of: folder.path).isEmpty)
+    hasEncoder = true
+    try recorder.start(Self.good, at: 100)
+    #expect(effects == [.open, .haptic(.medium)] && recorder.failure == nil)
+    film(recorder, 0.5)
+    let found = try await recorder.stop(at: 100.8)
+    #expect(found?.frames == 15)
+  }
+
+  @Test func aFolderInWhichNoFileCanBeMadeDoesNotStay() throws {
+    let folder = try TestFolder()
+    // The recording's folder has a name that the system takes, and its files do not.
+    var parent = folder.path
+    while parent.utf8.count < Int(PATH_MAX) - 30 {
+      parent += "/" + String(repeating: "d", count: min(100, Int(PATH_MAX) - 26 - parent.utf8.count))
+    }
+    try FileManager.default.createDirectory(atPath: parent, withIntermediateDirectories: true)
+    let recorder = recorder(parent)
+    for time in [100.0, 101] {
+      let error = #expect(throws: RecordingError.self) { try recorder.start(Self.good, at: time) }
+      #expect(error?.reason.hasPrefix("cannot be created") == true, "\(String(describing: error))")
+    }
+    #expect(try FileManager.default.contentsOfDirectory(atPath: parent).isEmpty)
+  }
+
   @Test func aBundleThatCannotBePutInPlaceIsTriedAgain() async throws {
     let folder = try TestFolder()
     let recorder = recorder(folder.path, signer: nil)

@@ -1,3 +1,4 @@
+import EdgeOverlay
 import Testing
 
 @testable import TakesetRecorder
@@ -5,36 +6,82 @@ import Testing
 /// One test for each row of what the capture screen must do.
 @Suite struct CaptureModelTests {
   typealias Model = CaptureModel
-  private static let take = Model.Take(id: "take-1", seconds: 12.4, verifiedSeconds: 10, isPartial: true)
+  private static let take = {
+    var take = Model.Take(id: "take-1", outcome: .partial, journalEntries: 0)
+    (take.seconds, take.verifiedSeconds) = (12.4, 10)
+    return take
+  }()
 
-  private func ready(_ button: Model.Options.Button = .hold, _ mode: Model.Mode = .video) -> Model {
+  /// An app with a camera of eight frames a second: it carries out the effects of the screen, and of the machine of the recorder that it makes for each
+  /// start.
+  private struct Phone {
+    var model: Model
+    var machine = RecordingMachine()
+    var haptics: [RecordingMachine.Haptic] = []
+    var hapticTimes: [Double] = []
+
+    /// Returns the effects of the screen.
+    @discardableResult
+    mutating func send(_ event: Model.Event, at time: Double) -> [Model.Effect] {
+      let effects = model.handle(event, at: time)
+      for effect in effects {
+        switch effect {
+        case .startRecording(let conditions):
+          machine = RecordingMachine()
+          tell(.start(conditions), at: time)
+        case .stopRecording:
+          tell(.release, at: time)
+          if case .failed = machine.state { tell(.retry, at: time) }
+        case .takePhoto, .upload, .discard, .remember: break
+        }
+      }
+      return effects
+    }
+
+    mutating func tell(_ event: RecordingMachine.Event, at time: Double) {
+      for effect in machine.handle(event, at: time) {
+        switch effect {
+        case .haptic(let haptic):
+          haptics.append(haptic)
+          hapticTimes.append(time)
+        case .open, .record, .finish, .result, .refuse: break
+        }
+      }
+    }
+
+    /// Ticks each eighth of a second, whose sums are exact.
+    @discardableResult
+    mutating func run(from start: Double, until end: Double) -> [Model.Effect] {
+      stride(from: start, through: end, by: 0.125).flatMap { time in
+        tell(.frame, at: time)
+        tell(.tick, at: time)
+        return send(.tick(machine.state), at: time)
+      }
+    }
+
+    /// Presses and holds at 1 s: it records from 1.375 s on, its first frame is at 1.5 s.
+    @discardableResult
+    mutating func hold(until end: Double) -> [Model.Effect] { send(.press, at: 1) + run(from: 1.125, until: end) }
+  }
+
+  private func ready(_ button: Model.Options.Button = .hold, _ mode: Model.Mode = .video) -> Phone {
     var options = Model.Options()
     options.button = button
     var preferences = Model.Preferences()
     preferences.mode = mode
-    var model = Model(options: options, preferences: preferences)
-    _ = model.handle(.tracking(.normal), at: 0)
-    return model
+    var phone = Phone(model: Model(options: options, preferences: preferences))
+    phone.send(.tracking(.normal), at: 0)
+    return phone
   }
 
-  /// Presses and holds at 1 s; ticks of 0.1 s until `end`. Returns each effect with its time.
-  private func hold(_ model: inout Model, until end: Double) -> [(Double, Model.Effect)] {
-    var found = model.handle(.press, at: 1).map { (1.0, $0) }
-    for step in 1...Int((end - 1) * 10) {
-      let time = 1 + Double(step) / 10
-      found += model.handle(.tick, at: time).map { (time, $0) }
-    }
-    return found
-  }
-
-  private func recording() -> Model {
-    var model = ready()
-    _ = hold(&model, until: 3)
-    return model
+  private func recording() -> Phone {
+    var phone = ready()
+    phone.hold(until: 3)
+    return phone
   }
 
   private func previewing() -> Model {
-    var model = recording()
+    var model = recording().model
     _ = model.handle(.release, at: 3.1)
     _ = model.handle(.finished(Self.take), at: 3.2)
     return model
@@ -47,71 +94,82 @@ import Testing
   }
 
   @Test func a3ReleasingStopsAndSoDoFifteenSeconds() {
-    var model = recording()
-    #expect(model.handle(.release, at: 5) == [.stopRecording, .haptic(.heavy)] && model.screen == .processing)
+    var phone = recording()
+    #expect(phone.send(.release, at: 5) == [.stopRecording] && phone.model.screen == .processing)
     var longer = ready()
-    let effects = hold(&longer, until: 20)
-    #expect(effects.last?.1 == .haptic(.heavy) && effects.contains { $0.1 == .stopRecording && abs($0.0 - 16.3) < 0.11 })
-    #expect(longer.handle(.release, at: 21).isEmpty)
+    #expect(longer.hold(until: 16.375).last?.isStart == true && longer.run(from: 16.5, until: 16.5) == [.stopRecording])
+    #expect(longer.machine.state == .processing(.limit, frames: 120) && longer.send(.release, at: 21).isEmpty)
   }
 
-  @Test func a4TheTimerCountsSeconds() {
-    var model = ready()
-    #expect(model.timer == nil && model.caption == nil)
-    _ = hold(&model, until: 1.3)
+  @Test func a4TheTimerCountsTheSecondsThatAreRecorded() {
+    var phone = ready()
+    #expect(phone.model.timer == nil && phone.model.caption == nil)
+    phone.hold(until: 1.375)
+    #expect(phone.model.timer == "0:00" && phone.model.caption == "Recording..." && phone.model.showsDot)
     var seen: [String] = []
-    for step in 0..<150 {
-      _ = model.handle(.tick, at: 1.3 + Double(step) / 10 + 0.01)
-      if let timer = model.timer, seen.last != timer { seen.append(timer) }
+    for step in 12..<132 {
+      phone.run(from: Double(step) / 8, until: Double(step) / 8)
+      if let timer = phone.model.timer, seen.last != timer { seen.append(timer) }
     }
     #expect(seen == (0..<15).map { "0:\($0 < 10 ? "0" : "")\($0)" } && Model.clock(75.9) == "1:15")
-    #expect(model.caption == "Recording..." && recording().showsDot)
+    // A camera that is silent records nothing.
+    var silent = recording()
+    silent.send(.tick(silent.machine.state), at: 3.9)
+    #expect(silent.model.timer == "0:01")
   }
 
-  @Test func a5TheHapticsAreStartWarningAndStop() {
-    var model = ready()
-    let haptics = hold(&model, until: 20).compactMap {
-      if case .haptic(let haptic) = $0.1 { (($0.0 * 10).rounded() / 10, haptic) } else { nil }
-    }
-    #expect(haptics.map(\.1) == [.medium, .warning, .heavy] && haptics.map(\.0) == [1.3, 11.3, 16.3])
+  @Test func a5EachHapticComesOnce() {
+    var phone = ready()
+    phone.hold(until: 20)
+    #expect(phone.haptics == [.medium, .warning, .heavy] && phone.hapticTimes == [1.375, 11.5, 16.5])
+    var short = recording()
+    short.send(.release, at: 3.1)
+    #expect(short.haptics == [.medium, .heavy] && short.hapticTimes == [1.375, 3.1])
   }
 
   @Test func a10AnInterruptionKeepsWhatThereIs() {
-    var model = recording()
-    #expect(model.handle(.interrupted, at: 4) == [.stopRecording, .haptic(.heavy)] && model.screen == .processing)
-    #expect(model.banner == "Recording interrupted. What was recorded is kept.")
-    // The finger that is lifted later does nothing.
-    #expect(model.handle(.release, at: 4.5).isEmpty)
-    _ = model.handle(.finished(Self.take), at: 5)
-    #expect(model.screen == .preview(Self.take))
+    var phone = recording()
+    phone.tell(.interrupt(.phoneCall), at: 4)
+    phone.send(.interrupted, at: 4)
+    #expect(phone.run(from: 4, until: 4) == [.stopRecording] && phone.model.screen == .processing)
+    #expect(phone.model.banner == "Recording interrupted. What was recorded is kept.")
+    // The stop that follows does not make it a recording that ended as it should.
+    #expect(phone.machine.state == .processing(.interrupted(.phoneCall), frames: 13) && phone.haptics == [.medium, .heavy])
+    // The finger that is lifted later does nothing, and one that was down before is forgotten.
+    #expect(phone.send(.release, at: 4.5).isEmpty)
+    var pressed = ready()
+    pressed.send(.press, at: 1)
+    pressed.send(.interrupted, at: 1.1)
+    #expect(pressed.run(from: 2, until: 3).isEmpty)
   }
 
   @Test func c1TheModeIsRememberedAndLockedWhileRecording() {
-    var model = ready()
+    var model = ready().model
     var expected = Model.Preferences()
     expected.mode = .photo
     #expect(model.handle(.choose(.photo), at: 1) == [.remember(expected)] && Model(preferences: expected).preferences.mode == .photo)
     #expect(model.handle(.choose(.photo), at: 1).isEmpty)
-    var busy = recording()
+    var busy = recording().model
     #expect(busy.isModeLocked && busy.handle(.choose(.photo), at: 4).isEmpty && busy.preferences.mode == .video)
-    #expect(previewing().isModeLocked && !ready().isModeLocked)
+    #expect(previewing().isModeLocked && !ready().model.isModeLocked)
   }
 
   @Test func c2AHoldRecordsAndAShortPressDoesNot() {
-    var model = ready()
-    #expect(hold(&model, until: 1.2).isEmpty && model.screen == .camera)
-    #expect(model.handle(.release, at: 1.25).isEmpty && model.banner == "Hold to record")
-    #expect(model.handle(.tick, at: 3).isEmpty)
+    var phone = ready()
+    #expect(phone.hold(until: 1.25).isEmpty && phone.model.screen == .camera)
+    #expect(phone.send(.release, at: 1.28).isEmpty && phone.model.banner == "Hold to record")
+    #expect(phone.run(from: 3, until: 4).isEmpty)
     var photo = ready(.hold, .photo)
-    #expect(photo.handle(.press, at: 1).isEmpty && photo.handle(.release, at: 1.1) == [.takePhoto])
+    #expect(photo.send(.press, at: 1).isEmpty && photo.send(.release, at: 1.1) == [.takePhoto])
     // A long press in photo mode is one photo, too.
-    #expect(photo.handle(.press, at: 2).isEmpty && photo.handle(.tick, at: 4).isEmpty && photo.handle(.release, at: 4) == [.takePhoto])
+    #expect(photo.send(.press, at: 2).isEmpty && photo.run(from: 3, until: 4).isEmpty && photo.send(.release, at: 4) == [.takePhoto])
   }
 
   @Test func c2ATapStartsAndTheNextStops() {
-    var model = ready(.toggle)
-    #expect(model.handle(.press, at: 1) == [.startRecording, .haptic(.medium)] && model.handle(.release, at: 1.1).isEmpty)
-    #expect(model.handle(.press, at: 4) == [.stopRecording, .haptic(.heavy)] && model.handle(.press, at: 4.1).isEmpty)
+    var phone = ready(.toggle)
+    let conditions = RecordingMachine.Conditions(freeSpace: .max, tracksNormally: true, sessionRuns: true)
+    #expect(phone.send(.press, at: 1) == [.startRecording(conditions)] && phone.send(.release, at: 1.1).isEmpty)
+    #expect(phone.send(.press, at: 4) == [.stopRecording] && phone.send(.press, at: 4.1).isEmpty)
   }
 
   @Test(arguments: [
@@ -122,23 +180,22 @@ import Testing
   ])
   func c2AndC10TheButtonIsOffAndSaysWhy(_ event: Model.Event, _ message: String) {
     for button in [Model.Options.Button.hold, .toggle] {
-      var model = ready(button)
-      _ = model.handle(event, at: 0.5)
-      #expect(!model.isButtonEnabled && model.banner == message)
-      #expect(hold(&model, until: 3).isEmpty && model.screen == .camera)
+      var phone = ready(button)
+      phone.send(event, at: 0.5)
+      #expect(!phone.model.isButtonEnabled && phone.model.banner == message)
+      #expect(phone.hold(until: 3).isEmpty && phone.model.screen == .camera)
     }
   }
 
   @Test func c3TheProgressIsOfFifteenSeconds() {
-    var model = ready()
-    #expect(model.progress == 0 && !model.showsDot)
-    _ = hold(&model, until: 1.3)
-    _ = model.handle(.tick, at: 1.3 + 7.5)
-    #expect(abs(model.progress - 0.5) < 1e-9 && model.showsDot)
+    var phone = ready()
+    #expect(phone.model.progress == 0 && !phone.model.showsDot)
+    phone.hold(until: 9)
+    #expect(phone.model.progress == 0.5 && phone.model.showsDot)
   }
 
   @Test func c4EdgesAreAPreferenceOfEachMode() {
-    var model = ready()
+    var model = ready().model
     #expect(model.showsEdges)
     _ = model.handle(.toggleEdges, at: 1)
     #expect(!model.showsEdges)
@@ -150,7 +207,7 @@ import Testing
     }
     #expect(preferences.edges == [.video: false, .photo: true])
     // Also while it records: the edges are of the preview, not of the recording.
-    var busy = recording()
+    var busy = recording().model
     #expect(busy.handle(.toggleEdges, at: 4).count == 1 && !busy.showsEdges)
   }
 
@@ -160,12 +217,6 @@ import Testing
     let step = (0..<64).map { Float($0 % 8 < 4 ? 1 : 2) }
     let colors = EdgeOverlay.colors(step, width: 8, height: 8)
     #expect(colors.indices.filter { colors[$0] != nil }.allSatisfy { [3, 4].contains($0 % 8) } && colors[3] != nil && colors[4] != nil)
-  }
-
-  @Test func c5TheWarningComesOnce() {
-    var model = ready()
-    let warnings = hold(&model, until: 15).filter { $0.1 == .haptic(.warning) }
-    #expect(warnings.count == 1)
   }
 
   @Test func c6TheUploadTellsPercentAndMegabytes() {
@@ -231,12 +282,14 @@ import Testing
     (8.2, 20, "Verified: 8s recorded"), (10.9, 4.99, "Verified: 4s of 10s recorded"),
   ])
   func c8TheBadgeClaimsNoMoreThanIsSigned(_ recorded: Double, _ verified: Double, _ badge: String) {
-    #expect(Model.Take(id: "a", seconds: recorded, verifiedSeconds: verified, isPartial: true).badge == badge)
+    var take = Self.take
+    (take.seconds, take.verifiedSeconds) = (recorded, verified)
+    #expect(take.badge == badge)
     #expect(previewing().badge == "Verified: 10s of 12s recorded")
   }
 
   @Test func c9AModeSwitchTouchesTheSessionNever() {
-    var model = ready()
+    var model = ready().model
     for step in 0..<100 {
       let effects = model.handle(.choose(step % 2 == 0 ? .photo : .video), at: Double(step))
       #expect(effects.count == 1 && { if case .remember = effects[0] { true } else { false } }())
@@ -244,66 +297,88 @@ import Testing
   }
 
   @Test func c10MessagesGoAfterFiveSecondsAndFailuresAreTriedAgain() {
-    var model = ready()
+    var model = ready().model
     _ = model.handle(.press, at: 1)
     _ = model.handle(.release, at: 1.1)
-    _ = model.handle(.tick, at: 6)
+    _ = model.handle(.tick(.idle), at: 6)
     #expect(model.banner == "Hold to record")
-    _ = model.handle(.tick, at: 6.2)
+    _ = model.handle(.tick(.idle), at: 6.2)
     #expect(model.banner == nil)
     var failed = recording()
-    #expect(failed.handle(.stopped, at: 4) == [.stopRecording, .haptic(.heavy)])
-    _ = failed.handle(.finishingFailed("the disk is full"), at: 5)
-    #expect(failed.screen == .failed("the disk is full") && failed.handle(.retry, at: 6) == [.finishAgain])
+    failed.tell(.writerFailed, at: 4)
+    #expect(failed.run(from: 4, until: 4) == [.stopRecording])
+    failed.tell(.finishingFailed, at: 5)
+    failed.send(.failed("the disk is full"), at: 5)
+    #expect(failed.model.screen == .failed("the disk is full"))
+    #expect(failed.send(.retry, at: 6) == [.stopRecording] && failed.machine.state == .processing(.writerFailed, frames: 13))
     var closed = failed
-    _ = closed.handle(.finishingFailed("the disk is full"), at: 6.5)
-    #expect(closed.handle(.close, at: 6.6).isEmpty && closed.screen == .camera)
-    _ = failed.handle(.nothing, at: 7)
-    #expect(failed.screen == .camera && failed.banner == "Nothing was recorded")
+    closed.send(.failed("the disk is full"), at: 6.5)
+    #expect(closed.send(.close, at: 6.6).isEmpty && closed.model.screen == .camera)
+    failed.send(.finished(nil), at: 7)
+    #expect(failed.model.screen == .camera && failed.model.banner == "Nothing was recorded")
+  }
+
+  @Test func c10AStartThatFailsSaysSoAndMayBeRepeated() {
+    var model = ready(.toggle).model
+    _ = model.handle(.press, at: 1)
+    #expect(model.handle(.failed("the disk is full"), at: 1.1).isEmpty && model.screen == .camera && model.banner == "the disk is full")
+    #expect(model.handle(.press, at: 2).first?.isStart == true)
   }
 
   @Test func trackingThatIsLostWhileRecordingIsShownAndEndsNothing() {
-    var model = recording()
+    var model = recording().model
     _ = model.handle(.tracking(.tooFast), at: 4)
     #expect(model.banner == "Move slower" && model.showsDot)
     _ = model.handle(.tracking(.normal), at: 5)
     #expect(model.banner == nil)
   }
 
-  /// Every sequence of up to five of sixteen events: recordings start and stop in turn, one haptic for each, uploads only of what was used.
-  @Test func noSequenceStartsTwiceOrUploadsWhatWasNotUsed() {
-    let events: [(Model.Event, Double)] = [
-      (.press, 0), (.release, 0.1), (.tick, 0.3), (.tick, 15), (.choose(.photo), 0), (.choose(.video), 0), (.tracking(.lost), 0),
-      (.tracking(.normal), 0), (.stopped, 0), (.finished(Self.take), 0.2), (.nothing, 0.2), (.finishingFailed("x"), 0.2),
-      (.interrupted, 0.1),
-      (.use, 0.5), (.retake, 0.5), (.retry, 0.5),
+  /// Every sequence of up to five of sixteen things that happen to an app: what is recorded is shown, recordings start and stop in turn, one haptic for
+  /// each, uploads only of what was used.
+  @Test func noSequenceRecordsUnseenOrUploadsWhatWasNotUsed() {
+    enum Happening { case screen(Model.Event), machine(RecordingMachine.Event), both(RecordingMachine.Event, Model.Event), ticks }
+    let happenings: [(Happening, after: Double)] = [
+      (.screen(.press), 0), (.screen(.release), 0.1), (.ticks, 0.5), (.ticks, 15), (.screen(.choose(.photo)), 0),
+      (.screen(.choose(.video)), 0), (.screen(.tracking(.lost)), 0), (.screen(.tracking(.normal)), 0), (.machine(.diskFull), 0),
+      (.both(.finished, .finished(Self.take)), 0.2), (.both(.finished, .finished(nil)), 0.2), (.both(.finishingFailed, .failed("x")), 0.2),
+      (.both(.interrupt(.phoneCall), .interrupted), 0.1), (.screen(.use), 0.5), (.screen(.retake), 0.5), (.screen(.retry), 0.5),
     ]
     var count = 0
     var failures: [String] = []
-    func visit(_ model: Model, _ isRecording: Bool, _ time: Double, _ depth: Int, _ path: [Int]) {
-      for index in events.indices {
-        var (model, isRecording) = (model, isRecording)
-        let effects = model.handle(events[index].0, at: time + events[index].1)
-        count += 1
+    func visit(_ before: Phone, _ time: Double, _ depth: Int, _ path: [Int]) {
+      for index in happenings.indices {
+        var phone = before
+        let time = time + happenings[index].after
         func fail(_ what: String) { failures.append("\(path + [index]): \(what)") }
-        for effect in effects {
-          switch effect {
-          case .startRecording:
-            if isRecording { fail("starts twice") }
-            isRecording = true
-          case .stopRecording: if !isRecording { fail("stops what is not recorded") }
-          case .upload(let id): if events[index].0 != .use && events[index].0 != .retry || id != "take-1" { fail("uploads \(id)") }
-          case .takePhoto: if isRecording { fail("a photo while it records") }
-          default: break
-          }
+        var effects: [Model.Effect] = []
+        switch happenings[index].0 {
+        case .screen(let event): effects = phone.send(event, at: time)
+        case .machine(let event): phone.tell(event, at: time)
+        case .both(let told, let event):
+          phone.tell(told, at: time)
+          // What the recorder has not done, an app does not say.
+          if event == .interrupted || phone.machine != before.machine { effects = phone.send(event, at: time) }
+        case .ticks:
+          phone.tell(.tick, at: time)
+          effects = phone.send(.tick(phone.machine.state), at: time)
         }
-        if case .recording = model.screen {} else { isRecording = false }
-        if model.showsDot != isRecording { fail("shows otherwise") }
-        if isRecording, !model.isModeLocked { fail("the mode is free") }
-        if depth < 5 { visit(model, isRecording, time + events[index].1, depth + 1, path + [index]) }
+        count += 1
+        if effects.contains(.upload("take-1")), !path.contains(9) { fail("uploads what was not recorded") }
+        if effects.contains(.takePhoto), before.model.screen != .camera { fail("a photo while it records") }
+        let isRecording = phone.machine.state.seconds != nil
+        if isRecording, !phone.model.showsDot { fail("records unseen") }
+        if case .ticks = happenings[index].0, phone.model.showsDot, !isRecording { fail("shows what is over") }
+        if phone.model.showsDot, !phone.model.isModeLocked { fail("the mode is free") }
+        let expected = phone.haptics.indices.map { $0 % 2 == 0 ? RecordingMachine.Haptic.medium : .heavy }
+        if phone.haptics != expected || phone.haptics.count % 2 != (isRecording ? 1 : 0) { fail("haptics \(phone.haptics)") }
+        if depth < 5 { visit(phone, time, depth + 1, path + [index]) }
       }
     }
-    visit(ready(), false, 1, 1, [])
+    visit(ready(), 1, 1, [])
     #expect(count == 1_118_480 && failures.isEmpty, "\(failures.count): \(failures.prefix(3))")
   }
+}
+
+extension CaptureModel.Effect {
+  fileprivate var isStart: Bool { if case .startRecording = self { true } else { false } }
 }

@@ -68,7 +68,7 @@ import Testing
         // 6: one result of each recording. 7: complete only where it was not cut short, nothing only without a frame.
         owner.results += 1
         if owner.results > owner.opened || !owner.isFinishing { fail("a result too many") }
-        let expected: RecordingMachine.Outcome = owner.recorded.isEmpty ? .nothing : owner.stop?.isComplete == true ? .complete : .partial
+        let expected: Recovery.Outcome = owner.recorded.isEmpty ? .nothing : owner.stop?.isComplete == true ? .complete : .partial
         if outcome != expected { fail("\(outcome) instead of \(expected)") }
         (owner.isOpen, owner.isFinishing) = (false, false)
       case .refuse(let refusal):
@@ -76,6 +76,8 @@ import Testing
         if before != after || effects.count != 1 { fail("refused \(refusal), and yet changed") }
       case .haptic(.medium):
         owner.mediums += 1
+      case .haptic(.warning):
+        if !owner.isOpen || owner.isFinishing { fail("a warning outside of a recording") }
       case .haptic(.heavy):
         owner.heavies += 1
       }
@@ -95,6 +97,17 @@ import Testing
       owner.hasFailed = true
       if !owner.isFinishing { fail("failed without finishing") }
     }
+  }
+
+  @Test func theWarningComesOnceTenSecondsAfterTheFirstFrame() {
+    var machine = RecordingMachine()
+    _ = machine.handle(.start(Self.good), at: 9.5)
+    var warnings: [Double] = []
+    for time in stride(from: 10.0, to: 24, by: 0.25) {
+      _ = machine.handle(.frame, at: time)
+      if machine.handle(.tick, at: time) == [.haptic(.warning)] { warnings.append(time) }
+    }
+    #expect(warnings == [20])
   }
 
   @Test func aRecordingEndsAtTheLimitWithOrWithoutAFrame() {
@@ -134,8 +147,7 @@ import Testing
       #expect((taken.last ?? 0) - (taken.first ?? 0) < 15)
       // A camera without gaps and without jitter gives what it has, or thirty.
       if seed % 15 == 0 { #expect(taken.count == Int(min(rate, 30) * 15), "\(rate): \(taken.count)") }
-      let rule = KeyframeRule()
-      let keyframes = taken.indices.filter(rule.isKeyframe)
+      let keyframes = taken.indices.filter(KeyframeRule.isKeyframe)
       #expect(keyframes.count <= 150 && keyframes.enumerated().allSatisfy { $1 == 3 * $0 })
     }
   }

@@ -70,6 +70,43 @@ import Testing
     #expect(throws: RecordingError.self) { _ = try SessionRecorder(folder.path + "/session", description()) }
   }
 
+  @Test func timesWhoseDifferenceIsNoNumberAreRefused() throws {
+    let folder = try TestFolder()
+    let recorder = try SessionRecorder(folder.path + "/session", description())
+    for time in [Int64.min, .max] {
+      #expect(throws: RecordingError.self) { try recorder.record(.init(time: time, image: [1], pose: Self.identity)) }
+    }
+    for time in [Int64.min / 2, Int64.max / 2] { try recorder.record(.init(time: time, image: [1], pose: Self.identity)) }
+    try recorder.finish(at: .max / 2)
+    #expect(recorder.frames == 2)
+  }
+
+  /// A signal may come before any byte of a write, or after some.
+  @Test func aWriteThatASignalInterruptsIsRepeated() {
+    var answers = [-1, 2, -1, 3]
+    var (file, places) = ([UInt8](), [off_t]())
+    let bytes = [UInt8](1...5)
+    let failure = bytes.withUnsafeBytes { bytes in
+      Files.writeAll(bytes, at: 7) { rest, place in
+        let count = answers.removeFirst()
+        if count < 0 { errno = EINTR } else { file += rest.prefix(count) }
+        places.append(place)
+        return count
+      }
+    }
+    #expect(failure == nil && file == bytes && places == [7, 7, 9, 9])
+    #expect(bytes.withUnsafeBytes { Files.writeAll($0, at: 0) { _, _ in 0 } } == ENOSPC)
+  }
+
+  @Test func bytesInPlaceOfTheEndAreWrittenWhereItBegins() throws {
+    let folder = try TestFolder()
+    let file = try AppendedFile(creating: folder.path + "/file")
+    try file.append(Array("one]".utf8))
+    try file.append(Array(",two]".utf8), over: Array("]".utf8))
+    try file.append(Array("!".utf8))
+    #expect(file.count == 9 && FileManager.default.contents(atPath: file.path) == Data("one,two]!".utf8))
+  }
+
   @Test func aMomentIsOnBothClocks() {
     let pair = ClockPair.now()
     let later = ClockPair.now()

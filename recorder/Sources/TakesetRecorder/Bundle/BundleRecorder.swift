@@ -12,8 +12,7 @@ public final class BundleRecorder: @unchecked Sendable {
     /// Frames per second of the recording, from a camera with more; `nil` for all of the camera's.
     public var rate: Double? = 30
     public var limits = RecordingMachine.Limits()
-    public var keyframes = KeyframeRule()
-    public var checkpoints = CheckpointRule()
+    var checkpoints = CheckpointRule()
     /// The end waits this long for signatures that are not there yet (seconds); the bundle then claims less.
     public var patience = 10.0
     public init() {}
@@ -41,10 +40,10 @@ public final class BundleRecorder: @unchecked Sendable {
   private static let busy = "the encoder was busy"
   private let signer: (any AssertionSigner)?
   private let patience: Double
-  private let makeHasher: MakeHasher
   private let deflate: Deflate
-  private let open: () throws -> (BundleRecording, (@escaping SegmentReceiver) throws -> any SegmentSink)
-  /// Called for what an app has to do or show: haptics, refusals, the result. On the thread of the event.
+  private let makeFiles: () throws -> BundleRecording
+  private let makeSink: MakeSink
+  /// Called for what an app has to do or show: haptics, which come from here alone, refusals, the result. On the thread of the event.
   public var onEffect: @Sendable (RecordingMachine.Effect) -> Void = { _ in }
 
   /// - Parameters:
@@ -54,13 +53,11 @@ public final class BundleRecorder: @unchecked Sendable {
     in parent: String, id: String, _ description: BundleDescription, options: Options = Options(), signer: (any AssertionSigner)? = nil,
     _ makeHasher: @escaping MakeHasher, deflate: @escaping Deflate, sink: @escaping MakeSink
   ) {
-    (self.signer, patience, self.makeHasher, self.deflate) = (signer, options.patience, makeHasher, deflate)
+    (self.signer, patience, self.deflate, makeSink) = (signer, options.patience, deflate, sink)
     machine = RecordingMachine(limits: options.limits)
     gate = options.rate.map(FrameGate.init)
-    open = {
-      let files = try BundleRecording(
-        in: parent, id: id, description, keyframes: options.keyframes, checkpoints: options.checkpoints, makeHasher)
-      return (files, sink)
+    makeFiles = {
+      try BundleRecording(in: parent, id: id, description, checkpoints: options.checkpoints, makeHasher)
     }
   }
 
@@ -70,31 +67,41 @@ public final class BundleRecorder: @unchecked Sendable {
   /// What ended the recording, or kept it from its place, if something failed.
   public var failure: (any Error)? { lock.withLock { problem } }
 
-  /// Begins, if all is as it has to be.
+  /// Begins, if all is as it has to be; otherwise `onEffect` gets the refusal.
   ///
   /// - Parameter time: Seconds on the camera's clock, as of all events.
-  /// - Throws: `RecordingError` where the folder cannot be made.
+  /// - Throws: `RecordingError` where the folder cannot be made, and what the maker of the encoder throws. The recorder is then as before, and another
+  ///   call may succeed.
   public func start(_ conditions: RecordingMachine.Conditions, at time: Double) throws {
     let effects = try lock.withLock {
-      let effects = machine.handle(.start(conditions), at: time)
-      guard effects.contains(.open) else { return effects }
-      do {
-        let (files, makeSink) = try open()
+      var begun = machine
+      let effects = begun.handle(.start(conditions), at: time)
+      if effects.contains(.open) {
         do {
-          sink = try makeSink { [weak self] bytes, frames in self?.receive(bytes, frames) }
+          try open()
+          problem = nil
         } catch {
-          files.discard()
+          problem = error
           throw error
         }
-        self.files = files
-      } catch {
-        _ = machine.handle(.writerFailed, at: time)
-        problem = error
-        throw error
       }
+      machine = begun
       return effects
     }
     effects.forEach(onEffect)
+  }
+
+  /// Under the lock.
+  private func open() throws {
+    let files = try makeFiles()
+    do {
+      sink = try makeSink { [weak self] bytes, frames in self?.receive(bytes, frames) }
+    } catch {
+      files.discard()
+      throw error
+    }
+    self.files = files
+    (first, last, dropped) = (nil, 0, 0)
   }
 
   /// Offers a frame of the camera. Inside this call it is hashed, encoded and journaled, or dropped.
@@ -160,7 +167,12 @@ public final class BundleRecorder: @unchecked Sendable {
   }
 
   /// Time has passed: stops a recording at its limit, or when the camera is silent. Call it every 0.1 s.
-  public func tick(at time: Double) { deliver(.tick, at: time) }
+  ///
+  /// - Returns: The state after it, which a `CaptureModel` shows.
+  @discardableResult public func tick(at time: Double) -> RecordingMachine.State {
+    deliver(.tick, at: time)
+    return state
+  }
 
   /// Ends the recording, which is then partial.
   public func interrupt(_ reason: RecordingMachine.Interruption, at time: Double) {
@@ -194,10 +206,10 @@ public final class BundleRecorder: @unchecked Sendable {
     guard isFirst else { return }
     guard let sink else { return signEnd(reason, at: time, nil, by: .now() + patience) }
     sink.finish { [self] error in
-      // The encoder's time is none of the signer's.
+      // The signing deadline starts only now, after the encoder.
       let deadline = DispatchTime.now() + patience
       lock.withLock { self.sink = nil }
-      // Of an encoder that has failed, a second failure is no news.
+      // The failure that ended the recording is already reported.
       let isKnown = reason == .writerFailed || reason == .diskFull
       let end = Awaited<Bool>(on: finishing, until: deadline) { [self] _ in signEnd(reason, at: time, isKnown ? nil : error, by: deadline) }
       signatures.notify(queue: finishing) { end.answer(true) }
@@ -236,7 +248,7 @@ public final class BundleRecorder: @unchecked Sendable {
     switch result {
     case .success(let recovered):
       // The bundle says what it is: of an encoder that failed at the end, less is in it than the reason of the end tells.
-      let outcome: RecordingMachine.Outcome = recovered.map { $0.outcome == .complete ? .complete : .partial } ?? .nothing
+      let outcome = recovered?.outcome ?? .nothing
       effects = machine.handle(.finished, at: time).map { if case .result = $0 { .result(outcome) } else { $0 } }
     case .failure(let error):
       problem = error

@@ -4,43 +4,45 @@ import Foundation
 ///
 /// Everything is written before the journal says so, and nothing stays in memory alone but the hashes, which the journal has too. A recording that is
 /// killed is finished by `Recovery`.
-public final class BundleRecording {
-  public let folder: String
+final class BundleRecording {
+  let folder: String
   /// Where the bundle will be.
-  public let output: String
-  public let description: BundleDescription
-  public private(set) var frames = 0
-  public private(set) var keyframes = 0
-  /// Frames of whole segments of the movie.
-  public private(set) var framesInMovie = 0
+  let output: String
+  let description: BundleDescription
+  private(set) var frames = 0
 
   private let video, depth, journal: AppendedFile
   private let lock: FolderLock?
   private var chain: FrameChain
-  private let keyframeRule: KeyframeRule
   private let makeHasher: MakeHasher
   private var lastTime = 0.0
   /// Why a segment could not be written. Of the encoder's thread.
   private var segmentFailure: (any Error)?
 
   /// Makes the folder. Throws `RecordingError` where something has the name of the recording or of its bundle, or the description is of none.
-  public init(
-    in parent: String, id: String, _ description: BundleDescription, keyframes: KeyframeRule = KeyframeRule(),
-    checkpoints: CheckpointRule = CheckpointRule(), _ makeHasher: @escaping MakeHasher
+  init(
+    in parent: String, id: String, _ description: BundleDescription, checkpoints: CheckpointRule = CheckpointRule(),
+    _ makeHasher: @escaping MakeHasher
   ) throws {
     (output, folder) = ("\(parent)/\(id)", "\(parent)/\(id)\(Recovery.suffix)")
-    (self.description, keyframeRule, self.makeHasher) = (description, keyframes, makeHasher)
+    (self.description, self.makeHasher) = (description, makeHasher)
     if let problem = description.problem { throw RecordingError(path: folder, reason: problem) }
     guard !Files.exists(output) else { throw RecordingError(path: output, reason: "there is something already") }
     guard mkdir(folder, 0o755) == 0 else { throw RecordingError.system("cannot be made", folder) }
     lock = FolderLock(folder)
-    try Files.write(description.json, to: folder + "/" + BundleDescription.name)
-    video = try AppendedFile(creating: folder + "/" + IntactRecording.videoName)
-    depth = try AppendedFile(creating: folder + "/" + IntactRecording.depthName)
-    journal = try AppendedFile(creating: folder + "/" + IntactRecording.journalName)
     chain = FrameChain(rule: checkpoints, makeHasher)
-    try Files.syncFolder(folder)
-    try Files.syncFolder(parent)
+    do {
+      try Files.write(description.json, to: folder + "/" + BundleDescription.name)
+      video = try AppendedFile(creating: folder + "/" + IntactRecording.videoName)
+      depth = try AppendedFile(creating: folder + "/" + IntactRecording.depthName)
+      journal = try AppendedFile(creating: folder + "/" + IntactRecording.journalName)
+      try Files.syncFolder(folder)
+      try Files.syncFolder(parent)
+    } catch {
+      // Nothing is recorded in it, and its name is free again.
+      try? FileManager.default.removeItem(atPath: folder)
+      throw error
+    }
   }
 
   /// Adds a frame.
@@ -50,7 +52,7 @@ public final class BundleRecording {
   ///   - depth: The frame's depth map, 32-bit floats in meters, of the size that the description says.
   ///   - time: Seconds since the first frame, ascending.
   /// - Returns: The checkpoint that the frame completes, to be signed at once.
-  public func add(_ pixels: [UnsafeRawBufferPointer], depth map: UnsafeRawBufferPointer?, time: Double) throws -> FrameChain.Checkpoint? {
+  func add(_ pixels: [UnsafeRawBufferPointer], depth map: UnsafeRawBufferPointer?, time: Double) throws -> FrameChain.Checkpoint? {
     if let map, map.count != description.depthWidth * description.depthHeight * 4 {
       throw RecordingError(
         path: folder, reason: "a depth map has \(map.count) bytes; expected \(description.depthWidth)x\(description.depthHeight) floats")
@@ -58,12 +60,11 @@ public final class BundleRecording {
     let number = frames
     let (hash, checkpoint) = chain.add(pixels, depth: map, time: time)
     try note(.frame(number: UInt32(number), time: time, hash: hash))
-    if let map, keyframeRule.isKeyframe(number) {
+    if let map, KeyframeRule.isKeyframe(number) {
       try depth.append(map)
       var hasher = makeHasher()
       hasher.update(map)
       try note(.keyframe(frame: UInt32(number), end: depth.count, digest: hasher.finish()))
-      keyframes += 1
     }
     if let checkpoint { try note(.checkpoint(frames: UInt32(checkpoint.frames), time: checkpoint.time, hash: checkpoint.hash)) }
     (frames, lastTime) = (number + 1, time)
@@ -75,7 +76,7 @@ public final class BundleRecording {
   /// - Parameters:
   ///   - frames: Frames in the movie up to its end.
   ///   - locked: Runs what another thread must not disturb. Waiting for the disk is not part of it, so that frames can be added meanwhile.
-  public func addSegment(_ bytes: [UInt8], frames: Int, locked: (() throws -> Void) throws -> Void = { try $0() }) throws {
+  func addSegment(_ bytes: [UInt8], frames: Int, locked: (() throws -> Void) throws -> Void = { try $0() }) throws {
     // Without it, the frames of all that follow would be taken for others.
     guard segmentFailure == nil else { throw RecordingError(path: video.path, reason: "a segment before this one is missing") }
     var hasher = makeHasher()
@@ -86,10 +87,7 @@ public final class BundleRecording {
       // The journal last: it must not speak of what is not on the disk.
       try video.sync()
       try depth.sync()
-      try locked {
-        try note(.segment(end: video.count, frames: UInt32(frames), digest: digest))
-        framesInMovie = frames
-      }
+      try locked { try note(.segment(end: video.count, frames: UInt32(frames), digest: digest)) }
     } catch {
       segmentFailure = error
       throw error
@@ -98,19 +96,19 @@ public final class BundleRecording {
   }
 
   /// Adds the signature over the hash after so many frames.
-  public func addAssertion(_ bytes: [UInt8], frames: Int) throws { try note(.assertion(frames: UInt32(frames), bytes: bytes)) }
+  func addAssertion(_ bytes: [UInt8], frames: Int) throws { try note(.assertion(frames: UInt32(frames), bytes: bytes)) }
 
-  public func drop(_ count: Int, reason: String) throws { try note(.drop(count: UInt32(clamping: count), reason: reason)) }
+  func drop(_ count: Int, reason: String) throws { try note(.drop(count: UInt32(clamping: count), reason: reason)) }
 
-  public func interrupt(reason: String) throws { try note(.interrupted(time: lastTime, reason: reason)) }
+  func interrupt(reason: String) throws { try note(.interrupted(time: lastTime, reason: reason)) }
 
   /// The hash of the last frame, for the signature of a whole recording.
-  public var finalHash: [UInt8]? { chain.hashes.last }
+  var finalHash: [UInt8]? { chain.hashes.last }
 
   /// Says that the recording is over as it should be.
   ///
   /// - Parameter time: Seconds from the first frame to the end.
-  public func stop(time: Double) throws {
+  func stop(time: Double) throws {
     try note(.stopped(time: time, frames: UInt32(frames)))
     try journal.sync()
   }
@@ -120,7 +118,7 @@ public final class BundleRecording {
 
   /// Makes the bundle, after the last segment. Returns `nil` where there is no frame: the folder is then gone. Throws what kept the first segment
   /// from the disk, if there are frames and no movie.
-  public func commit(deflate: @escaping Deflate) throws -> Recovery.Recovered? {
+  func commit(deflate: @escaping Deflate) throws -> Recovery.Recovered? {
     let recording = try IntactRecording(folder, makeHasher)
     guard let recording, let recovered = Recovery.Recovered(recording, id: URL(fileURLWithPath: output).lastPathComponent, output: output)
     else {

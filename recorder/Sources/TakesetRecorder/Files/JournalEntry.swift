@@ -2,7 +2,7 @@
 ///
 /// In the file: the payload's length (u32), the type (u8), the payload, and the CRC-32 of all before it in the entry (u32). Numbers have their lowest
 /// byte first.
-public enum JournalEntry: Sendable, Equatable {
+enum JournalEntry: Sendable, Equatable {
   /// A frame: its number from 0, seconds since the recording began, and H(n).
   case frame(number: UInt32, time: Double, hash: [UInt8])
   /// The depth map of a frame: where it ends in `depth.raw`, and its SHA-256.
@@ -72,7 +72,7 @@ public enum JournalEntry: Sendable, Equatable {
   }
 
   /// The entry as it is in the file.
-  public var bytes: [UInt8] {
+  var bytes: [UInt8] {
     let payload = payload
     var bytes: [UInt8] = []
     withUnsafeBytes(of: UInt32(payload.count).littleEndian) { bytes += $0 }
@@ -83,7 +83,7 @@ public enum JournalEntry: Sendable, Equatable {
   }
 
   /// The entries of the intact beginning of a journal, and where it ends. Entries of unknown types are left out.
-  public static func read(_ journal: [UInt8]) -> (entries: [JournalEntry], end: Int) {
+  static func read(_ journal: [UInt8]) -> (entries: [JournalEntry], end: Int) {
     var entries: [JournalEntry] = []
     var start = 0
     while journal.count - start >= 9 {

@@ -7,29 +7,23 @@ final class RecordedFile {
   let path: String
   /// Bytes when it was opened.
   let count: UInt64
-  private let descriptor: Int32
+  private let descriptor: FileDescriptor
 
   init(_ path: String) throws {
-    descriptor = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-    guard descriptor >= 0 else {
+    guard let descriptor = FileDescriptor(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK) else {
       throw errno == ELOOP ? Self.isNoFile(path) : Self.damage("cannot be opened", path)
     }
     var status = stat()
-    guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
-      close(descriptor)
-      throw Self.isNoFile(path)
-    }
-    (self.path, count) = (path, UInt64(max(status.st_size, 0)))
+    guard fstat(descriptor.number, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { throw Self.isNoFile(path) }
+    (self.path, self.descriptor, count) = (path, descriptor, UInt64(max(status.st_size, 0)))
   }
-
-  deinit { close(descriptor) }
 
   /// Up to `limit` bytes from a place; fewer at the end only.
   func read(at start: UInt64, upTo limit: Int) throws -> [UInt8] {
     var failure: RecordingError?
     let bytes = [UInt8](unsafeUninitializedCapacity: limit) { buffer, filled in
       while filled < limit {
-        let got = pread(descriptor, buffer.baseAddress.map { $0 + filled }, limit - filled, off_t(start) + off_t(filled))
+        let got = pread(descriptor.number, buffer.baseAddress.map { $0 + filled }, limit - filled, off_t(start) + off_t(filled))
         if got < 0, errno == EINTR { continue }
         if got < 0 { failure = Self.damage("cannot be read", path) }
         if got <= 0 { break }

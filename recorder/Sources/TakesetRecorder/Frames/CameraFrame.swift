@@ -10,6 +10,24 @@ public struct CameraFrame: ~Copyable {
   public init(time: Double, pixels: [UnsafeRawBufferPointer], depth: UnsafeRawBufferPointer?) {
     (self.time, self.pixels, self.depth) = (time, pixels, depth)
   }
+
+  /// Calls a function with the rows of a map without the padding that a camera's memory may have after each; with `nil` where the memory is shorter than
+  /// its rows.
+  ///
+  /// - Parameters:
+  ///   - row: Bytes of a row without padding.
+  ///   - stride: Bytes from the start of a row to that of the next.
+  ///   - count: The number of rows.
+  public static func withoutPadding(
+    _ map: UnsafeRawBufferPointer, row: Int, stride: Int, count: Int, _ body: (UnsafeRawBufferPointer?) -> Void
+  ) {
+    guard row >= 0, row <= stride, count >= 0, stride == 0 || count <= map.count / stride else { return body(nil) }
+    if row == stride { return body(UnsafeRawBufferPointer(rebasing: map[..<(row * count)])) }
+    var packed: [UInt8] = []
+    packed.reserveCapacity(row * count)
+    for index in 0..<count { packed += map[(index * stride)..<(index * stride + row)] }
+    packed.withUnsafeBytes(body)
+  }
 }
 
 /// An encoder of a movie in self-contained segments, such as AVAssetWriter. It calls `SegmentReceiver` for each of them, in order, on a thread of its

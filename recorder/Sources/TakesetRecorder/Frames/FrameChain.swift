@@ -8,23 +8,21 @@ public protocol FrameHasher {
 public typealias MakeHasher = @Sendable () -> any FrameHasher
 
 /// The chain of hashes over the frames of a recording: H(n) is the SHA-256 of the frame's pixels, its depth map, its time and H(n-1).
-public struct FrameChain: Sendable {
-  public struct Checkpoint: Sendable, Equatable {
+struct FrameChain: Sendable {
+  struct Checkpoint: Sendable, Equatable {
     /// Number of frames that it covers.
-    public var frames: Int
+    var frames: Int
     /// Seconds since the recording began.
-    public var time: Double
-    public var hash: [UInt8]
-
-    public init(frames: Int, time: Double, hash: [UInt8]) { (self.frames, self.time, self.hash) = (frames, time, hash) }
+    var time: Double
+    var hash: [UInt8]
   }
 
-  public private(set) var hashes: [[UInt8]] = []
-  public private(set) var checkpoints: [Checkpoint] = []
+  private(set) var hashes: [[UInt8]] = []
+  private(set) var checkpoints: [Checkpoint] = []
   private let rule: CheckpointRule
   private let makeHasher: MakeHasher
 
-  public init(rule: CheckpointRule = CheckpointRule(), _ makeHasher: @escaping MakeHasher) {
+  init(rule: CheckpointRule = CheckpointRule(), _ makeHasher: @escaping MakeHasher) {
     (self.rule, self.makeHasher) = (rule, makeHasher)
   }
 
@@ -35,7 +33,7 @@ public struct FrameChain: Sendable {
   ///   - depth: 32-bit floats in meters, lowest byte first; `nil` without a map.
   ///   - time: Seconds since the recording began.
   /// - Returns: H(n), and the checkpoint that the frame completes.
-  public mutating func add(_ pixels: [UnsafeRawBufferPointer], depth: UnsafeRawBufferPointer?, time: Double) -> (
+  mutating func add(_ pixels: [UnsafeRawBufferPointer], depth: UnsafeRawBufferPointer?, time: Double) -> (
     hash: [UInt8], checkpoint: Checkpoint?
   ) {
     var hasher = makeHasher()

@@ -1,17 +1,17 @@
 /// Chooses frames of a camera for a lower rate: the first of each slot of 1 / rate seconds, counted from the first frame, so that jitter and gaps of
 /// the camera never add frames.
-public struct FrameGate: Sendable, Equatable {
-  public let rate: Double
+struct FrameGate: Sendable, Equatable {
+  let rate: Double
   private var first: Double?
   private var slot = -1
   /// The last time offered; a frame that is not later is refused.
   private var last = -Double.infinity
 
   /// - Parameter rate: Frames per second, above 0.
-  public init(rate: Double = 30) { self.rate = rate }
+  init(rate: Double = 30) { self.rate = rate }
 
   /// Whether the frame at a time (seconds) is taken.
-  public mutating func takes(_ time: Double) -> Bool {
+  mutating func takes(_ time: Double) -> Bool {
     guard time.isFinite, time > last else { return false }
     last = time
     let origin = first ?? time
@@ -25,23 +25,15 @@ public struct FrameGate: Sendable, Equatable {
 }
 
 /// Which recorded frames have a depth map: every third, at most 150.
-public struct KeyframeRule: Sendable, Equatable {
-  public var every = 3
-  public var most = 150
-
-  public init() {}
-
+enum KeyframeRule {
   /// - Parameter frame: The number of the recorded frame, from 0.
-  public func isKeyframe(_ frame: Int) -> Bool { frame % every == 0 && frame / every < most }
+  static func isKeyframe(_ frame: Int) -> Bool { frame % 3 == 0 && frame / 3 < 150 }
 }
 
 /// After which recorded frames the hash so far becomes a checkpoint, which is signed: every 150, at most three.
-public struct CheckpointRule: Sendable, Equatable {
-  public var every = 150
-  public var most = 3
-
-  public init() {}
+struct CheckpointRule: Sendable {
+  var every = 150
 
   /// - Parameter frames: The number of frames recorded so far.
-  public func isCheckpoint(_ frames: Int) -> Bool { frames > 0 && frames % every == 0 && frames / every <= most }
+  func isCheckpoint(_ frames: Int) -> Bool { frames > 0 && frames % every == 0 && frames / every <= 3 }
 }

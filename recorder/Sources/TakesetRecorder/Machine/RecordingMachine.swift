@@ -7,16 +7,27 @@ public struct RecordingMachine: Sendable, Equatable {
     public var longest = 15.0
     /// A recording ends when no frame has come for this long (seconds).
     public var silence = 1.0
+    /// The phone warns when a recording is this long (seconds after its first frame).
+    public var warning = 10.0
     /// No recording begins with less free space (bytes).
     public var space: Int64 = 50_000_000
 
     public init() {}
+
+    /// Why no recording begins under these conditions; `nil` where one does.
+    public func refusal(_ conditions: Conditions) -> Refusal? {
+      guard conditions.sessionRuns else { return .session }
+      guard conditions.freeSpace >= space else { return .storage }
+      return conditions.tracksNormally ? nil : .tracking
+    }
   }
 
   /// What has to be so for a recording to begin.
   public struct Conditions: Sendable, Equatable {
+    /// Bytes.
     public var freeSpace: Int64
     public var tracksNormally: Bool
+    /// Whether the camera may be used, and gives frames.
     public var sessionRuns: Bool
 
     public init(freeSpace: Int64, tracksNormally: Bool, sessionRuns: Bool) {
@@ -31,7 +42,7 @@ public struct RecordingMachine: Sendable, Equatable {
     case other
   }
 
-  public enum Event: Sendable, Equatable {
+  enum Event: Sendable, Equatable {
     case start(Conditions)
     case frame
     case release
@@ -58,13 +69,8 @@ public struct RecordingMachine: Sendable, Equatable {
     public var isComplete: Bool { self == .released || self == .limit }
   }
 
-  public enum Haptic: Sendable, Equatable { case medium, heavy }
-
-  public enum Outcome: Sendable, Equatable {
-    case complete, partial
-    /// There was no frame.
-    case nothing
-  }
+  /// How the phone vibrates: `medium` at the start, `warning` shortly before the limit, `heavy` at the end.
+  public enum Haptic: Sendable, Equatable { case medium, warning, heavy }
 
   public enum Effect: Sendable, Equatable {
     /// Make the recording's folder and its encoder.
@@ -73,7 +79,8 @@ public struct RecordingMachine: Sendable, Equatable {
     case record
     /// Sign, write and put in place what there is; `finished` or `finishingFailed` answers.
     case finish(Stop)
-    case result(Outcome)
+    /// What was recorded; `nothing` without a frame.
+    case result(Recovery.Outcome)
     case refuse(Refusal)
     case haptic(Haptic)
   }
@@ -85,20 +92,27 @@ public struct RecordingMachine: Sendable, Equatable {
     case processing(Stop, frames: Int)
     /// Finishing has failed; `retry` tries again.
     case failed(Stop, frames: Int)
+
+    /// Seconds from the first frame to the last one so far; `nil` where nothing is being recorded.
+    public var seconds: Double? {
+      guard case .recording(_, let first, let last, _) = self else { return nil }
+      return first.map { last - $0 } ?? 0
+    }
   }
 
-  public private(set) var state = State.idle
-  public let limits: Limits
+  private(set) var state = State.idle
+  private var hasWarned = false
+  let limits: Limits
 
-  public init(limits: Limits = Limits()) { self.limits = limits }
+  init(limits: Limits = Limits()) { self.limits = limits }
 
   /// The effects of an event, in the order in which they are to be carried out. An event that does not fit the state has none: late frames and
   /// second stops change nothing.
-  public mutating func handle(_ event: Event, at time: Double) -> [Effect] {
+  mutating func handle(_ event: Event, at time: Double) -> [Effect] {
     switch (state, event) {
     case (.idle, .start(let conditions)):
-      if let refusal = refusal(conditions) { return [.refuse(refusal)] }
-      state = .recording(start: time, first: nil, last: time, frames: 0)
+      if let refusal = limits.refusal(conditions) { return [.refuse(refusal)] }
+      (state, hasWarned) = (.recording(start: time, first: nil, last: time, frames: 0), false)
       return [.open, .haptic(.medium)]
     case (_, .start): return [.refuse(.busy)]
 
@@ -110,7 +124,10 @@ public struct RecordingMachine: Sendable, Equatable {
       return [.record]
     case (.recording(_, let first, let last, let frames), .tick):
       if let first, time - first >= limits.longest { return stop(.limit, frames) }
-      return time - last >= limits.silence ? stop(.silence, frames) : []
+      if time - last >= limits.silence { return stop(.silence, frames) }
+      guard let first, !hasWarned, time - first >= limits.warning else { return [] }
+      hasWarned = true
+      return [.haptic(.warning)]
     case (.recording(_, _, _, let frames), .release): return stop(.released, frames)
     case (.recording(_, _, _, let frames), .interrupt(let reason)): return stop(.interrupted(reason), frames)
     case (.recording(_, _, _, let frames), .writerFailed): return stop(.writerFailed, frames)
@@ -127,12 +144,6 @@ public struct RecordingMachine: Sendable, Equatable {
       return [.finish(reason)]
     default: return []
     }
-  }
-
-  private func refusal(_ conditions: Conditions) -> Refusal? {
-    guard conditions.sessionRuns else { return .session }
-    guard conditions.tracksNormally else { return .tracking }
-    return conditions.freeSpace < limits.space ? .storage : nil
   }
 
   private mutating func stop(_ reason: Stop, _ frames: Int) -> [Effect] {

@@ -1,7 +1,8 @@
-/// The logic of a capture screen: what its buttons do, what it shows, when the phone vibrates. It touches nothing: the app draws the values and carries out
-/// the effects, in order.
+/// The logic of a capture screen: what its buttons do, and what it shows. It touches nothing: the app draws the values and carries out the effects, in
+/// order.
 ///
-/// Times are seconds on one clock that only goes forward.
+/// When a recording begins and ends, and when the phone vibrates, is decided by the recorder's `RecordingMachine` alone. This model asks for a start or
+/// a stop, and shows the state that it is told. Times are seconds on one clock that only goes forward.
 public struct CaptureModel: Sendable, Equatable {
   public enum Mode: String, Sendable, CaseIterable { case photo, video }
 
@@ -12,11 +13,8 @@ public struct CaptureModel: Sendable, Equatable {
     public var button = Button.hold
     /// Seconds after which a press is a hold.
     public var threshold = 0.3
-    /// Seconds of a recording at most, and after how many the phone warns.
-    public var longest = 15.0
-    public var warning = 10.0
-    /// Free space in bytes without which nothing is recorded.
-    public var space: Int64 = 50_000_000
+    /// Those of the recorder: the same value goes into `BundleRecorder.Options`.
+    public var limits = RecordingMachine.Limits()
     /// Seconds that a message is shown.
     public var banner = 5.0
 
@@ -35,28 +33,12 @@ public struct CaptureModel: Sendable, Equatable {
   public enum Tracking: Sendable, Equatable { case normal, tooFast, tooDark, starting, lost }
 
   /// A recording that is done, and how much of it a signature covers.
-  public struct Take: Sendable, Equatable {
-    public var id: String
-    public var seconds: Double
-    public var verifiedSeconds: Double
-    public var isPartial: Bool
-
-    public init(id: String, seconds: Double, verifiedSeconds: Double, isPartial: Bool) {
-      (self.id, self.seconds, self.verifiedSeconds, self.isPartial) = (id, seconds, verifiedSeconds, isPartial)
-    }
-
-    /// Such as `Verified: 10s of 12s recorded`: whole seconds, and never more than there are.
-    public var badge: String {
-      let (verified, recorded) = (Int(max(0, min(verifiedSeconds, seconds))), Int(max(0, seconds)))
-      if verified == 0 { return "Not verified: \(recorded)s recorded" }
-      return verified >= recorded ? "Verified: \(recorded)s recorded" : "Verified: \(verified)s of \(recorded)s recorded"
-    }
-  }
+  public typealias Take = Recovery.Recovered
 
   public enum Screen: Sendable, Equatable {
     case camera
-    /// Since when.
-    case recording(since: Double)
+    /// The recorder was asked to start, and has not ended.
+    case recording
     /// The recording is being finished.
     case processing
     /// It could not be; it may be tried again.
@@ -77,15 +59,15 @@ public struct CaptureModel: Sendable, Equatable {
     case freeSpace(Int64)
     /// Whether the camera and the microphone may be used.
     case permission(Bool)
-    /// Time has passed; the app sends one each 0.1 s.
-    case tick
-    /// The recorder's words: it stopped by itself, it is done, there was no frame, it cannot be finished.
-    case stopped
-    case finished(Take)
-    case nothing
-    case finishingFailed(String)
-    /// Tell the recorder first (`interrupt`): the stop that this asks for would make it a recording that ended as it should.
+    /// Time has passed, and this is what `BundleRecorder.tick` says, or `idle` without a recorder; the app sends one each 0.1 s.
+    case tick(RecordingMachine.State)
+    /// A call or another app has taken the screen: a finger that was down counts no more. Tell the recorder first (`BundleRecorder.interrupt`), or
+    /// the recording counts as complete.
     case interrupted
+    /// The recording is over: what `BundleRecorder.stop` returned.
+    case finished(Take?)
+    /// It could not begin, or not be finished, for this reason.
+    case failed(String)
     case use, retake, retry, close
     /// The uploader's words, with the id of the take: others may still be on their way. A total that is not known is 0 or less.
     case progress(String, sent: Int64, of: Int64)
@@ -95,13 +77,12 @@ public struct CaptureModel: Sendable, Equatable {
     case uploadFailed(String, String)
   }
 
-  public enum Haptic: Sendable, Equatable { case medium, heavy, warning }
-
   public enum Effect: Sendable, Equatable {
     case takePhoto
-    case startRecording, stopRecording
-    case finishAgain
-    case haptic(Haptic)
+    /// Start a recorder under these conditions; `failed` says that it did not start.
+    case startRecording(RecordingMachine.Conditions)
+    /// Have the recorder make the bundle, again where that has failed; `finished` or `failed` answers.
+    case stopRecording
     case upload(String)
     case discard(String)
     case remember(Preferences)
@@ -115,7 +96,8 @@ public struct CaptureModel: Sendable, Equatable {
   private var space = Int64.max
   /// When the button went down, unless that has already had its effect.
   private var pressed: Double?
-  private var hasWarned = false
+  /// Seconds recorded so far, as the recorder said last.
+  private var recorded = 0.0
   private var now = 0.0
   private struct Message: Equatable, Sendable {
     var text: String
@@ -150,12 +132,11 @@ public struct CaptureModel: Sendable, Equatable {
     case .permission(let isGiven):
       isPermitted = isGiven
       return []
-    case .tick: return tick()
+    case .tick(let state): return tick(state)
     case .interrupted:
       pressed = nil
-      guard case .recording = screen else { return [] }
-      show("Recording interrupted. What was recorded is kept.")
-      return stop()
+      if screen == .recording { show(Self.interruption) }
+      return []
     default: return answer(event)
     }
   }
@@ -164,8 +145,7 @@ public struct CaptureModel: Sendable, Equatable {
 
   private mutating func press() -> [Effect] {
     if options.button == .toggle, preferences.mode == .video {
-      if case .recording = screen { return stop() }
-      return start()
+      return screen == .recording ? stop() : start()
     }
     guard screen == .camera else { return [] }
     guard isButtonEnabled else {
@@ -179,7 +159,7 @@ public struct CaptureModel: Sendable, Equatable {
   private mutating func release() -> [Effect] {
     let wasPressed = pressed != nil
     pressed = nil
-    if case .recording = screen, options.button == .hold { return stop() }
+    if screen == .recording, options.button == .hold { return stop() }
     guard wasPressed, screen == .camera else { return [] }
     if preferences.mode == .photo { return isButtonEnabled ? [.takePhoto] : [] }
     show("Hold to record")
@@ -187,28 +167,29 @@ public struct CaptureModel: Sendable, Equatable {
   }
 
   private mutating func start() -> [Effect] {
+    pressed = nil
     guard screen == .camera else { return [] }
     guard isButtonEnabled else {
       show(whyDisabled)
       return []
     }
-    screen = .recording(since: now)
-    (hasWarned, pressed, message) = (false, nil, nil)
-    return [.startRecording, .haptic(.medium)]
+    (screen, recorded, message) = (.recording, 0, nil)
+    return [.startRecording(conditions)]
   }
 
   private mutating func stop() -> [Effect] {
     screen = .processing
-    return [.stopRecording, .haptic(.heavy)]
+    return [.stopRecording]
   }
 
-  private mutating func tick() -> [Effect] {
+  private mutating func tick(_ state: RecordingMachine.State) -> [Effect] {
     if let pressed, preferences.mode == .video, now - pressed >= options.threshold { return start() }
-    guard case .recording(let start) = screen else { return [] }
-    if now - start >= options.longest { return stop() }
-    guard !hasWarned, now - start >= options.warning else { return [] }
-    hasWarned = true
-    return [.haptic(.warning)]
+    guard screen == .recording else { return [] }
+    recorded = state.seconds ?? recorded
+    // It has ended by itself.
+    guard case .processing(let reason, _) = state else { return [] }
+    if case .interrupted = reason { show(Self.interruption) }
+    return stop()
   }
 
   // MARK: Answers of recorder and uploader, and of the person to them
@@ -220,16 +201,15 @@ public struct CaptureModel: Sendable, Equatable {
     default: break
     }
     switch (screen, event) {
-    // The recorder makes the bundle when it is told to stop, also of a recording that has ended by itself.
-    case (.recording, .stopped): return stop()
-    case (.processing, .finished(let take)): screen = .preview(take)
-    case (.processing, .nothing):
+    case (.recording, .finished(let take?)), (.processing, .finished(let take?)): screen = .preview(take)
+    case (.recording, .finished(nil)), (.processing, .finished(nil)):
       screen = .camera
       show("Nothing was recorded")
-    case (.processing, .finishingFailed(let reason)): screen = .failed(reason)
-    case (.failed, .retry):
-      screen = .processing
-      return [.finishAgain]
+    case (.recording, .failed(let reason)):
+      screen = .camera
+      show(reason)
+    case (.processing, .failed(let reason)): screen = .failed(reason)
+    case (.failed, .retry): return stop()
     // Its files stay, for the recovery at the next start.
     case (.failed, .close): screen = .camera
     case (.preview(let take), .use):
@@ -268,11 +248,13 @@ public struct CaptureModel: Sendable, Equatable {
     }
   }
 
+  private static let interruption = "Recording interrupted. What was recorded is kept."
+
   private mutating func show(_ text: String) { message = Message(text: text, until: now + options.banner) }
 
   // MARK: What the screen shows
 
-  private var recordedSeconds: Double? { if case .recording(let start) = screen { min(now - start, options.longest) } else { nil } }
+  private var recordedSeconds: Double? { screen == .recording ? recorded : nil }
 
   public var isModeLocked: Bool { screen != .camera || pressed != nil }
   public var isButtonEnabled: Bool { whyDisabled.isEmpty }
@@ -282,7 +264,7 @@ public struct CaptureModel: Sendable, Equatable {
   /// Such as `0:07`; `nil` when nothing is recorded.
   public var timer: String? { recordedSeconds.map(Self.clock) }
   /// 0 to 1 of the longest recording.
-  public var progress: Double { (recordedSeconds ?? 0) / options.longest }
+  public var progress: Double { (recordedSeconds ?? 0) / options.limits.longest }
   public var caption: String? { recordedSeconds == nil ? screen == .processing ? "Processing..." : nil : "Recording..." }
 
   static func clock(_ seconds: Double) -> String {
@@ -291,21 +273,29 @@ public struct CaptureModel: Sendable, Equatable {
   }
 
   private var whyDisabled: String {
-    if !isPermitted { return "Allow the camera in Settings" }
-    if space < options.space { return "Not enough storage" }
-    switch tracking {
-    case .normal: return ""
-    case .tooFast: return "Move slower"
-    case .tooDark: return "More light needed"
-    case .starting: return "Move the phone to start"
-    case .lost: return "Tracking lost. Go back to where you were"
+    switch options.limits.refusal(conditions) {
+    case nil, .busy: ""
+    case .session: "Allow the camera in Settings"
+    case .storage: "Not enough storage"
+    case .tracking:
+      switch tracking {
+      case .normal: ""
+      case .tooFast: "Move slower"
+      case .tooDark: "More light needed"
+      case .starting: "Move the phone to start"
+      case .lost: "Tracking lost. Go back to where you were"
+      }
     }
+  }
+
+  private var conditions: RecordingMachine.Conditions {
+    .init(freeSpace: space, tracksNormally: tracking == .normal, sessionRuns: isPermitted)
   }
 
   /// A message that is shown now: of what has happened for some seconds, or of what is in the way for as long as it is.
   public var banner: String? {
     if let message, now < message.until { return message.text }
-    if case .recording = screen { return tracking == .normal ? nil : whyDisabled }
+    if screen == .recording { return tracking == .normal ? nil : whyDisabled }
     return screen == .camera && !whyDisabled.isEmpty ? whyDisabled : nil
   }
 
@@ -327,5 +317,14 @@ public struct CaptureModel: Sendable, Equatable {
   private static func megabytes(_ bytes: Int64) -> String {
     let tenths = (bytes + 50_000) / 100_000
     return "\(tenths / 10).\(tenths % 10)"
+  }
+}
+
+extension Recovery.Recovered {
+  /// Such as `Verified: 10s of 12s recorded`: whole seconds, and never more than there are.
+  public var badge: String {
+    let (verified, recorded) = (Int(max(0, min(verifiedSeconds, seconds))), Int(max(0, seconds)))
+    if verified == 0 { return "Not verified: \(recorded)s recorded" }
+    return verified >= recorded ? "Verified: \(recorded)s recorded" : "Verified: \(verified)s of \(recorded)s recorded"
   }
 }

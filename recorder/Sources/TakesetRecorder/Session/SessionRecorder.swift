@@ -53,6 +53,8 @@ public final class SessionRecorder: @unchecked Sendable {
   /// Why a frame was not recorded.
   public enum Drop: String, Sendable { case encoder, late, storage }
 
+  private static let times = Int64.min / 2...Int64.max / 2
+
   public let folder: String
   private let description: SessionDescription
   private let lock = NSLock()
@@ -61,7 +63,8 @@ public final class SessionRecorder: @unchecked Sendable {
   private var encoders, motions: JSONListFile?
   private var counts = SessionDescription.Counts()
   private var depthRule = DepthRule()
-  private var synced: Int64 = .min
+  /// The time of the frame after which the lists were last synced.
+  private var synced: Int64?
   private var isFinished = false
 
   /// Makes the folder, which must not exist or be empty, with `metadata.json` first.
@@ -86,10 +89,14 @@ public final class SessionRecorder: @unchecked Sendable {
   /// Frames recorded so far.
   public var frames: Int { lock.withLock { counts.frames } }
 
-  /// Records a frame: its image, its depth map when one is due, then its entry.
+  /// Records a frame: its image, its depth map when one is due, then its entry. A frame that is not later than the last one is left out.
   ///
   /// - Throws: `RecordingError`; nothing of the frame is then in the session.
   public func record(_ frame: Frame) throws {
+    // The difference of two such times fits, too.
+    guard Self.times.contains(frame.time) else {
+      throw RecordingError(path: folder, reason: "a frame's time is \(frame.time) ns; expected less than 146 years from 0")
+    }
     try lock.withLock {
       guard !isFinished, frame.time > counts.last ?? .min else { return }
       let number = counts.frames
@@ -168,7 +175,7 @@ public final class SessionRecorder: @unchecked Sendable {
   public func finish(at time: Int64) throws {
     try lock.withLock {
       guard !isFinished else { return }
-      for list in [poses, encoders, motions] { list?.sync() }
+      for list in [poses, encoders, motions] { _ = list?.descriptor.sync() }
       try Files.write(description.json(counts, end: time), to: folder + "/metadata.json")
       try Files.syncFolder(folder)
       isFinished = true
@@ -198,10 +205,10 @@ public final class SessionRecorder: @unchecked Sendable {
 
   /// Once a second, not on the camera's thread, so that an empty battery costs no more than a kill.
   private func syncIfDue(_ time: Int64) {
-    guard synced == .min || time - synced >= 1_000_000_000 else { return }
+    if let synced, time - synced < 1_000_000_000 { return }
     synced = time
-    nonisolated(unsafe) let lists = [poses, encoders, motions]
-    syncing.async { for list in lists { list?.sync() } }
+    let descriptors = [poses, encoders, motions].compactMap { $0?.descriptor }
+    syncing.async { for descriptor in descriptors { _ = descriptor.sync() } }
   }
 
   private static func entry(_ frame: Frame, _ pose: [Float], _ number: Int, depth: Int?) throws -> String {

@@ -3,7 +3,7 @@ import Foundation
 /// The messages of a slow-motion camera.
 public enum LiveMessageWriter {
   /// Seconds from 1970 to 2001, from which the app's times count.
-  public static let secondsTo2001 = 978_307_200.0
+  private static let secondsTo2001 = 978_307_200.0
 
   /// - Parameter time: Unix time in seconds.
   public static func status(_ status: LiveCamera.Status, at time: Double) -> String {

@@ -1,0 +1,53 @@
+import Model
+import Steps
+
+/// What a place among the inputs is: a search and a watch ask the same question, so that both find the same takes.
+struct TakeWalk: Sendable {
+  /// A reader's claim on a place.
+  struct Claim {
+    var reader: any Reader
+    var candidate: Candidate
+  }
+
+  enum Place {
+    /// A take, read by the surest reader, with the claims of the others that are as sure.
+    case take(Claim, rivals: [Claim])
+    /// A take of a format that is known and not read.
+    case foreign(TakeFailure)
+    /// What `takeset recover` has kept or is writing.
+    case recovery
+    /// A folder to search, or a file that no reader recognizes.
+    case other
+  }
+
+  /// The deepest folder below an input that is searched.
+  static let depthLimit = 64
+
+  let readers: [any Reader]
+
+  /// Throws `FileError` or `TakeFailure` for a place that cannot be read, which may be a take.
+  func place(at location: TakeLocation) throws -> Place {
+    if ForeignFormats.isOfRecovery(location) { return .recovery }
+    let place = TakePlace(location)
+    // A reader that the pipeline names may take what looks like another format.
+    if readers.count > 1, let failure = try ForeignFormats.refusal(of: place) { return .foreign(failure) }
+    let claims = try readers.compactMap { reader in try reader.recognize(place).map { Claim(reader: reader, candidate: $0) } }
+    guard let surest = claims.map(\.candidate.confidence).max() else { return .other }
+    let best = claims.filter { $0.candidate.confidence == surest }
+    return .take(best[0], rivals: Array(best.dropFirst()))
+  }
+
+  /// Why a folder this deep is not searched; `nil` for all others.
+  static func notice(_ folder: TakeLocation, depth: Int) -> String? {
+    depth < depthLimit ? nil : "\(folder.path.onOneLine) is nested deeper than \(depthLimit) directories and is not searched"
+  }
+
+  /// Why a member of a directory is not read that is neither a file nor a directory.
+  static func notice(_ kind: Directory.Kind, _ path: String) -> String {
+    switch kind {
+    case .link: "\(path.onOneLine) is a symbolic link and is not followed; name it as an input to read it"
+    case .unnameable: "\(path.onOneLine) is not read, because its name is not UTF-8"
+    default: "\(path.onOneLine) is neither a file nor a directory and is not read"
+    }
+  }
+}
