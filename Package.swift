@@ -45,21 +45,18 @@ let package = Package(
     system("CSQLite", "sqlite3", "libsqlite3-dev"),
     system("CZip", "libzip", "libzip-dev"),
     .target(name: "CCurl"),
-    .target(name: "CDigest"),
     .target(name: "CFFmpeg"),
     .target(name: "CGather", dependencies: ["CHDF5"]),
-    .target(name: "CPixels"),
+    .target(name: "CKernels"),
     .target(name: "CSandbox"),
     .target(name: "CRevision"),
     .systemLibrary(name: "CLinux"),
     .target(name: "Model", swiftSettings: settings),
     .target(name: "HDF5", dependencies: ["CGather", "CHDF5", "CDeflate"], swiftSettings: settings),
-    .target(name: "EXR", dependencies: ["CDeflate", "Model"], swiftSettings: settings),
-    .target(name: "LZFSE", swiftSettings: settings),
-    .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CPixels", "CPNG", "Model"], swiftSettings: settings),
-    .target(name: "Evidence", dependencies: ["CCrypto", "CDigest", "Model"], swiftSettings: settings),
+    .target(name: "Codecs", dependencies: ["CDeflate", "Model"], swiftSettings: settings),
+    .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CKernels", "CPNG", "Model"], swiftSettings: settings),
+    .target(name: "Evidence", dependencies: ["CCrypto", "CKernels", "Model"], swiftSettings: settings),
     .target(name: "HTTP", dependencies: ["CCrypto", "CCurl"], swiftSettings: settings),
-    .target(name: "Explanations", dependencies: ["Model"], resources: [.embedInCode("findings.md")], swiftSettings: settings),
     // What is true of takes, and the steps that convert them: a target imports only those above it.
     .target(
       name: "Steps",
@@ -67,7 +64,7 @@ let package = Package(
       swiftSettings: settings),
     .target(name: "Rasters", dependencies: ["Evidence", "Media", "Model", "Steps"], swiftSettings: settings),
     .target(
-      name: "Readers", dependencies: ["CZlib", "EXR", "Evidence", "LZFSE", "Media", "Model", "Rasters", "Steps"],
+      name: "Readers", dependencies: ["CZlib", "Codecs", "Evidence", "Media", "Model", "Rasters", "Steps"],
       swiftSettings: settings),
     .target(name: "Transforms", dependencies: ["Evidence", "Model", "Rasters", "Steps"], swiftSettings: settings),
     .target(
@@ -95,10 +92,10 @@ let package = Package(
     .target(
       name: "Reports",
       dependencies: [
-        "CZlib", "Datasets", "EdgeOverlay", "Evidence", "Explanations", "HDF5", "Media", "Model", "Rasters", "Readers", "Runs", "Steps",
+        "CZlib", "Datasets", "EdgeOverlay", "Evidence", "HDF5", "Media", "Model", "Rasters", "Readers", "Runs", "Steps",
         "Transforms",
       ],
-      resources: [.embedInCode("Page/page.css"), .embedInCode("Page/page.js")], swiftSettings: settings),
+      resources: [.embedInCode("findings.md"), .embedInCode("Page/page.css"), .embedInCode("Page/page.js")], swiftSettings: settings),
     .target(
       name: "Simulate",
       dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps", "TakesetRecorder"],
@@ -107,15 +104,15 @@ let package = Package(
     .target(name: "EdgeOverlay", path: "recorder/Sources/EdgeOverlay"),
     .target(name: "TakesetRecorder", path: "recorder/Sources/TakesetRecorder"),
     .target(name: "TakesetRecorderApple", dependencies: ["TakesetRecorder"], path: "recorder/Sources/TakesetRecorderApple"),
+    .target(name: "Uploader", dependencies: ["CSQLite", "Evidence", "HTTP", "TakesetRecorder"], swiftSettings: settings),
     .target(
-      name: "Uploader", dependencies: ["CSQLite", "Evidence", "HTTP", "Media", "Model", "Simulate", "TakesetRecorder"],
+      name: "Phones", dependencies: ["CCrypto", "Evidence", "HTTP", "Media", "Model", "Simulate", "TakesetRecorder", "Uploader"],
       swiftSettings: settings),
     .executableTarget(
       name: "takeset-cli",
       dependencies: [
-        "CLinux", "CRevision", "Datasets", "Evidence", "Explanations", "Exports", "Media", "Model", "Reports", "Merging", "Provenance",
-        "Loaders",
-        "Documents", "Runs", "Simulate", "Steps", "TakesetRecorder", "Uploader",
+        "CLinux", "CRevision", "Datasets", "Documents", "Evidence", "Exports", "Loaders", "Media", "Merging", "Model", "Phones",
+        "Provenance", "Reports", "Runs", "Simulate", "Steps", "TakesetRecorder", "Uploader",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: unoptimized),
@@ -126,8 +123,7 @@ let package = Package(
     tests("Model", ["Simulate", "TestSupport"]),
     tests("Evidence", ["Model", "Simulate"]),
     tests("HDF5", ["Simulate"]),
-    tests("Media", ["CPixels", "Model", "Simulate", "TestSupport"]),
-    tests("Explanations", ["Model"]),
+    tests("Media", ["CKernels", "Model", "Simulate", "TestSupport"]),
     tests("Steps", ["Evidence", "Model", "TestSupport"]),
     tests("Rasters", ["Media", "Model", "Simulate", "TestSupport"]),
     tests("Readers", ["Evidence", "Media", "Model", "Simulate", "Steps", "TestSupport"]),
@@ -153,7 +149,7 @@ if Context.environment["TAKESET_FUZZ"] != nil {
     .executableTarget(
       name: "fuzz",
       dependencies: [
-        "CZlib", "Datasets", "EXR", "Evidence", "HDF5", "LZFSE", "Media", "Merging", "Model", "Provenance", "Readers", "Runs", "Steps",
+        "CZlib", "Codecs", "Datasets", "Evidence", "HDF5", "Media", "Merging", "Model", "Provenance", "Readers", "Runs", "Steps",
       ],
       path: "Fuzz",
       exclude: ["README.md"],

@@ -1,5 +1,4 @@
-import EXR
-import LZFSE
+import Codecs
 import Model
 
 @testable import Readers

@@ -236,10 +236,7 @@ package final class Journal: Sendable {
     crc32_z(sum, bytes.bindMemory(to: UInt8.self).baseAddress, bytes.count)
   }
 
-  private static func digits(_ checksum: UInt) -> String {
-    let digits = String(checksum, radix: 16)
-    return String(repeating: "0", count: 8 - digits.count) + digits
-  }
+  private static func digits(_ checksum: UInt) -> String { checksum.padded(to: 8, radix: 16) }
 
   /// The index where the record starts: after the first `,"record":`, which inside text would have its quotes escaped.
   private static func recordStart(_ line: UnsafeRawBufferPointer) -> Int? {

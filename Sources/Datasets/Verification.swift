@@ -151,7 +151,7 @@ package struct Verification: Sendable, Codable {
     try Self.checkVersion(try file.root.textAttribute("format_version"), of: path)
     files = 1
     let name = URL(fileURLWithPath: path).lastPathComponent
-    for section in ["data", "meta"] where file.root.contains(section) {
+    for section in [ShardNames.allData, ShardNames.allMeta] where file.root.contains(section) {
       try check(file.root.group(section), path: "\(name):/\(section)", root: file.root, depth: 0)
     }
   }

@@ -1,4 +1,4 @@
-import CDigest
+import CKernels
 
 /// SHA-256 of several messages, two at a time. One thread uses it at a time.
 ///

@@ -1,3 +1,5 @@
+import Model
+
 /// Parts of a tar file, to be written front to back: before each member its header, behind it the padding, and at the end the end mark. The
 /// same members give the same bytes, because owners and times are 0.
 ///
@@ -27,10 +29,7 @@ public enum TarBlocks {
   private static func ustar(_ type: Unicode.Scalar, _ name: [UInt8], _ bytes: Int64) -> [UInt8] {
     var header = [UInt8](repeating: 0, count: block)
     func put(_ bytes: [UInt8], at offset: Int) { header.replaceSubrange(offset..<(offset + bytes.count), with: bytes) }
-    func octal(_ number: Int64, digits: Int) -> [UInt8] {
-      let text = String(number, radix: 8)
-      return Array((String(repeating: "0", count: max(0, digits - text.count)) + text).utf8)
-    }
+    func octal(_ number: Int64, digits: Int) -> [UInt8] { Array(number.padded(to: digits, radix: 8).utf8) }
     put(name, at: 0)
     put(octal(0o644, digits: 7), at: 100)
     put(octal(0, digits: 7), at: 108)

@@ -43,9 +43,9 @@ package final class ExportDirectory: Sendable {
   /// An export, and nothing but it: somebody may have put files of his own there.
   private static let kind = StagedDirectory.Kind(name: "an export") { path in
     var bytes: [UInt8] = []
-    guard try Directory.kind(at: path + "/" + record) == .file,
-      (try? InputFile(path + "/" + record).readAll(limit: 64 << 20, into: &bytes)) != nil,
-      let written = try? JSONReader(bytes).value(), let files = written["files"]?.integer
+    let isFile = try Directory.kind(at: path + "/" + record) == .file
+    if isFile { try InputFile(path + "/" + record).readAll(limit: 64 << 20, into: &bytes) }
+    guard isFile, let written = try? JSONReader(bytes).value(), let files = written["files"]?.integer
     else { return "it is not an export of Takeset" }
     let names = try Directory.files(in: path).filter { $0 != record }
     // Earlier versions recorded no names.
@@ -129,4 +129,34 @@ package final class ExportDirectory: Sendable {
 
   /// Removes what was written.
   func discard() { staged.discard() }
+}
+
+extension ExportDirectory {
+  /// Makes a product of each index on the threads of the export, as the function of the same name does.
+  func inOrder<Worker, Product: Sendable>(
+    _ count: Int, start: @escaping @Sendable () throws -> Worker,
+    make: @escaping @Sendable (_ worker: inout Worker, _ index: Int) throws -> Product,
+    store: (_ index: Int, _ product: Product) throws -> Void
+  ) throws {
+    try Steps.inOrder(
+      count, threads: threads, start: start,
+      make: { [self] worker, index in
+        try checkCancellation()
+        return try make(&worker, index)
+      }, store: store)
+  }
+
+  /// Calls `body` for each index on the threads of the export, each with a worker of its own that `start` makes. Throws the error of the
+  /// first index that has one.
+  func inParallel<Worker>(
+    _ count: Int, start: @escaping @Sendable () throws -> Worker,
+    _ body: @escaping @Sendable (_ worker: inout Worker, _ index: Int) throws -> Void
+  ) throws {
+    try Steps.inOrder(
+      count, threads: threads, waiting: count, start: start,
+      make: { [self] worker, index in
+        try checkCancellation()
+        try body(&worker, index)
+      }, store: { _, _ in })
+  }
 }

@@ -45,8 +45,7 @@ package struct ExportedEpisode: Sendable {
 
   /// Nanoseconds as seconds with nine digits after the point.
   package static func seconds(_ nanoseconds: Int64) -> String {
-    let digits = String(nanoseconds.magnitude)
-    let padded = String(repeating: "0", count: max(0, 10 - digits.count)) + digits
+    let padded = nanoseconds.magnitude.padded(to: 10)
     return (nanoseconds < 0 ? "-" : "") + padded.dropLast(9) + "." + padded.suffix(9)
   }
 

@@ -90,7 +90,7 @@ struct MCAPExporter: Exporter {
     case .unix(let resolution): (texts["time"], texts["time_resolution_ns"]) = ("unix", "\(resolution)")
     case .clock(let clock): (texts["time"], texts["clock"]) = ("from the first row", clock.rawValue)
     }
-    if let frame = episode.poseFrame { (texts["world_axes"], texts["unit"]) = (frame.worldAxes, frame.unit.rawValue) }
+    if let frame = episode.poseFrame { (texts["world_axes"], texts["unit"]) = (frame.worldAxes.text, frame.unit.rawValue) }
     return texts
   }
 }

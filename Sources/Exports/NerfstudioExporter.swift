@@ -77,8 +77,8 @@ private struct World {
   let isGravityAligned: Bool
 
   init(_ frame: PoseFrame?) {
-    turns = frame?.worldAxes.hasPrefix("y up") ?? false
-    isGravityAligned = turns || frame?.worldAxes.hasPrefix("z up") ?? false
+    turns = frame?.worldAxes.up == .y
+    isGravityAligned = frame?.worldAxes.up != nil
   }
 
   /// A vector in the world as it is saved.

@@ -72,10 +72,7 @@ struct PosedImages: Sendable {
   }
 
   /// The name of a row's file without extension. Files sort in the order of rows.
-  func name(_ row: Int) -> String {
-    let digits = String(row)
-    return String(repeating: "0", count: max(0, max(6, String(episode.rows - 1).count) - digits.count)) + digits
-  }
+  func name(_ row: Int) -> String { row.padded(to: max(6, String(episode.rows - 1).count)) }
 
   /// The path of a frame's image, from the folder of its episode.
   func path(_ frame: Frame) -> String { "images/\(name(frame.row)).\(FrameFiles.fileExtension(stream, options.image))" }
@@ -148,5 +145,20 @@ extension ExportedEpisode {
   /// The depth maps of an image's camera.
   func depth(of image: SampleStream) -> (name: StreamName, stream: SampleStream)? {
     depths.first { $0.stream.spec.raster?.camera == image.spec.raster?.camera }
+  }
+}
+
+/// Options of the formats for reconstruction: which images, in which form, and whether with points.
+struct SceneOptions: StepOptionGroup {
+  @StepOption("format of image files: png (nothing is lost) or jpeg; images that the dataset stores as files keep their bytes")
+  var image = ImageFileFormat.png
+  @StepOption("quality of JPEG files", 1...100) var quality = 95
+  @StepOption("export every nth row", 1...1_000_000) var every = 1
+  @StepOption("also fuse depth maps to a point cloud, one point in each cube of this size (m); null: no points", above: 0, through: 1)
+  var points: Double? = nil
+
+  /// The point cloud of each episode, if points are wanted. Throws as `DepthFusion.all` does.
+  func clouds(of episodes: [ExportedEpisode], for format: String, losingTo directory: ExportDirectory) throws -> [DepthFusion]? {
+    try points.map { try DepthFusion.all(of: episodes, FusionSettings(voxel: $0, every: every), for: format, losingTo: directory) }
   }
 }

@@ -37,8 +37,7 @@ struct WebDatasetExporter: Exporter {
     var counts = SampleCounts()
     for (prefix, group) in groups(episodes, dataset) {
       for (number, parts) in Self.shards(of: group, rows: shardRows).enumerated() {
-        let digits = String(number)
-        let file = "\(prefix)-\(String(repeating: "0", count: max(0, 6 - digits.count)))\(digits).tar"
+        let file = "\(prefix)-\(number.padded(to: 6)).tar"
         try directory.writing(file) { write in
           try withoutActuallyEscaping(write) { write in
             let tar = TarWriter(write)
@@ -111,8 +110,7 @@ struct WebDatasetExporter: Exporter {
     } make: { reader, index in
       try reader.sample(rows.lowerBound + index)
     } store: { index, sample in
-      let row = String(rows.lowerBound + index)
-      let stem = "\(key)-\(String(repeating: "0", count: max(0, 6 - row.count)))\(row)"
+      let stem = "\(key)-\((rows.lowerBound + index).padded(to: 6))"
       for (ending, bytes) in sample.files { try tar.add(bytes, named: "\(stem).\(ending)") }
       counts.add(sample.counts)
     }
@@ -148,4 +146,21 @@ struct SampleCounts: Sendable {
     withoutImage += other.withoutImage
     beyondRange += other.beyondRange
   }
+}
+
+/// Writes a tar file front to back, as `TarBlocks` describes it.
+struct TarWriter {
+  private let write: (UnsafeRawBufferPointer) throws -> Void
+
+  /// - Parameter write: Appends bytes to the file.
+  init(_ write: @escaping (UnsafeRawBufferPointer) throws -> Void) { self.write = write }
+
+  /// Adds a regular file.
+  func add(_ contents: [UInt8], named name: String) throws {
+    let bytes = Int64(contents.count)
+    for part in [TarBlocks.header(of: name, bytes: bytes), contents, TarBlocks.padding(after: bytes)] { try part.withUnsafeBytes(write) }
+  }
+
+  /// Writes the end mark.
+  func finish() throws { try TarBlocks.end.withUnsafeBytes(write) }
 }

@@ -148,21 +148,23 @@ private struct DatasetPlaces {
       throw UsageError("\(index) cannot be read as an HDF5 file: \((error as? HDF5Error)?.message ?? "\(error)")")
     }
     defer { try? file.close() }
-    guard try file.root.textAttribute("format") == "takeset", file.root.contains("data") else {
+    guard let stored = try StoredIndex(file.root) else {
       throw UsageError("\(index) is not a Takeset file: it has no attribute format = \"takeset\" or no /data")
     }
-    let data = try file.root.group("data")
-    let parts = try Self.parts(file.root)
-    for (name, kind) in try data.members() {
-      guard kind == .external else {
-        places.append(EpisodePlace(file: index, demo: name, part: parts[name]))
-        continue
-      }
-      var place = try Self.linked(data.externalTarget(name), from: index)
-      place.part = parts[name]
-      places.append(place)
+    let asked = kind == .directory ? Self.shares(path) : [:]
+    var parts: [String: SplitPart] = [:]
+    for part in SplitPart.allCases {
+      guard let names = try stored.names(in: part) else { continue }
+      for name in names { parts[name] = part }
+      // Without the pipeline, train and valid are expected.
+      let share = part == .train ? 1 : asked[part.rawValue] ?? (part == .valid ? 1 : 0)
+      if share > 0, names.isEmpty { emptyMasks.append(part.rawValue) }
     }
-    try findEmptyMasks(file.root, asked: kind == .directory ? Self.shares(path) : [:])
+    places = try stored.episodes().map { name, target in
+      var place = target.map { Self.linked($0, from: index) } ?? EpisodePlace(file: index, demo: name)
+      place.part = parts[name]
+      return place
+    }
   }
 
   /// A link to the episode of a shard, relative to the file that has the link.
@@ -170,37 +172,10 @@ private struct DatasetPlaces {
     let parts = target.object.split(separator: "/")
     let folder = URL(fileURLWithPath: index).deletingLastPathComponent().path
     var place = EpisodePlace(file: folder + "/" + target.file, demo: parts.last.map(String.init) ?? "")
-    if !DatasetFiles.isInside(target.file) || parts.count != 2 || parts.first != "data" {
+    if !DatasetFiles.isInside(target.file) || parts.count != 2 || parts.first != ShardNames.allData[...] {
       place.failure = "its link leads to \(target.file):\(target.object), which is no shard of the dataset"
     }
     return place
-  }
-
-  /// The part of each episode, by its name in the file.
-  private static func parts(_ root: Group) throws -> [String: SplitPart] {
-    guard root.contains("mask") else { return [:] }
-    let mask = try root.group("mask")
-    var parts: [String: SplitPart] = [:]
-    for part in SplitPart.allCases where mask.contains(part.rawValue) {
-      let names = try mask.dataset(part.rawValue)
-      // Another program may have written names of another type.
-      guard case .string(let width)? = names.type, width > 0 else { continue }
-      let bytes = try names.readAll()
-      for start in stride(from: 0, to: bytes.count, by: width) {
-        parts[String(decoding: bytes[start..<min(start + width, bytes.count)].prefix { $0 != 0 }, as: UTF8.self)] = part
-      }
-    }
-    return parts
-  }
-
-  private mutating func findEmptyMasks(_ root: Group, asked: [String: Double]) throws {
-    guard root.contains("mask") else { return }
-    let mask = try root.group("mask")
-    for part in SplitPart.allCases where mask.contains(part.rawValue) {
-      // Without the pipeline, train and valid are expected.
-      let share = part == .train ? 1 : asked[part.rawValue] ?? (part == .valid ? 1 : 0)
-      if try share > 0 && mask.dataset(part.rawValue).dims.first ?? 0 == 0 { emptyMasks.append(part.rawValue) }
-    }
   }
 
   /// The shares of the parts that the pipeline of a dataset asks for. Reads the head of the manifest, in which the pipeline is one line,

@@ -26,7 +26,7 @@ extension Loader {
       ) { $0.withForeignIntrinsics() },
       DoctorRule(
         .notFinite, .trainsBadly, "the export leaves these views out", .again
-      ) { examined in examined.withoutNumbers().filter { !$0.sentence.hasPrefix("actions ") } },
+      ) { $0.withoutNumbers(actions: false) },
       DoctorRule(
         .shortEpisode, .breaks, "nerfstudio trains on nine tenths of the images, rounded up, which leaves none to evaluate on",
         Remedy("leave them out", steps: "min-frames: {count: \(fewestImages)}")
@@ -52,7 +52,7 @@ extension Loader {
       DoctorRule(
         .rowsMasked, .trainsBadly, "nerfstudio wants depth for all images or none, so these have maps of 0",
         Remedy("drop the frames without depth", steps: "drop-frames: {with: [depth-missing]}")
-      ) { examined in examined.withMaskedRows().filter { !$0.sentence.hasPrefix("actions ") } },
+      ) { $0.withMaskedRows(actions: false) },
       DoctorRule(
         .imageSize, .trainsBadly, "nerfstudio wants smaller copies in images_2/ above 1600 pixels, or loads the large ones",
         .size(1600, 1200)

@@ -5,9 +5,11 @@ import Steps
 extension Examined {
   /// Observations and actions that are NaN or infinite; of another severity if no row of any episode is complete.
   ///
-  /// - Parameter remedy: What to do about single rows, instead of dropping them in the pipeline.
-  func withoutNumbers(ifAll severity: Diagnosis.Severity? = nil, _ remedy: Remedy? = nil) -> [Problem] {
-    (keys + ["actions"]).compactMap { key in
+  /// - Parameters:
+  ///   - remedy: What to do about single rows, instead of dropping them in the pipeline.
+  ///   - actions: Whether actions are looked at, too.
+  func withoutNumbers(ifAll severity: Diagnosis.Severity? = nil, _ remedy: Remedy? = nil, actions: Bool = true) -> [Problem] {
+    (keys + (actions ? ["actions"] : [])).compactMap { key in
       let bad = arrays(key).filter { $0.array.notFinite > 0 }
       guard let kind = bad.first?.array else { return nil }
       let (count, rows) = (bad.reduce(0) { $0 + $1.array.notFinite }, bad.reduce(0) { $0 + $1.array.rows })
@@ -24,9 +26,11 @@ extension Examined {
 
   /// Masked rows of depth and of actions; those of vectors are NaN, those of images undecodable.
   ///
-  /// - Parameter remedy: What to do about them, instead of dropping them in the pipeline.
-  func withMaskedRows(_ remedy: Remedy? = nil) -> [Problem] {
-    (keys + ["actions"]).compactMap { key in
+  /// - Parameters:
+  ///   - remedy: What to do about them, instead of dropping them in the pipeline.
+  ///   - actions: Whether actions are looked at, too.
+  func withMaskedRows(_ remedy: Remedy? = nil, actions: Bool = true) -> [Problem] {
+    (keys + (actions ? ["actions"] : [])).compactMap { key in
       let bad = arrays(key).filter { $0.array.masked > 0 && ($0.array.isDepth || key == "actions") }
       guard let kind = bad.first?.array else { return nil }
       let (count, rows) = (bad.reduce(0) { $0 + $1.array.masked }, bad.reduce(0) { $0 + $1.array.rows })

@@ -1,4 +1,4 @@
-import CPixels
+import CKernels
 package import Model
 
 /// A resizer of RGB images from one size to another, with the filter of `Taps`. One resizer serves one thread.

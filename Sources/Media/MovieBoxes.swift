@@ -271,3 +271,9 @@ extension FixedWidthInteger {
   /// A big-endian number from these bytes.
   fileprivate init(reading bytes: some Sequence<UInt8>) { self = bytes.reduce(0) { $0 << 8 | Self($1) } }
 }
+
+/// The index of a video, which a recorder writes last.
+package enum MovieIndex {
+  /// Reads the boxes of the index without decoding anything. Throws `MovieError` where they are missing or wrong.
+  package static func check(_ input: FileSlice) throws { _ = try MovieBoxes(input, limits: MovieLimits()) }
+}

@@ -1,4 +1,4 @@
-import CPixels
+import CKernels
 
 /// Filter weights for resizing along one axis: for every output position, the first input position and the weights from there on, which
 /// add up to 1. Every position has the same number of weights, some of them 0.

@@ -1,4 +1,4 @@
-import CPixels
+import CKernels
 import Foundation
 import Model
 import Synchronization

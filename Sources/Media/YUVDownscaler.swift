@@ -1,4 +1,4 @@
-import CPixels
+import CKernels
 import Model
 
 /// A downscaler of 4:2:0 video frames to RGB, with the filter of `Taps` and a single rounding. Frames of HDR are mapped to SDR on the way, at any size.

@@ -89,7 +89,7 @@ package enum Pack {
       } catch {
         throw UsageError("\(directory) is not a Takeset dataset: \(error)")
       }
-      demos = try index.root.group("data").members().map(\.name)
+      demos = try index.root.group(ShardNames.allData).members().map(\.name)
       guard demos.count == dataset.written.count else {
         throw UsageError(
           "\(directory)/dataset.h5 has \(demos.count) episodes, manifest.json \(dataset.written.count); run takeset run again")
@@ -108,11 +108,11 @@ package enum Pack {
   private static func fill(_ file: File, _ source: Source) throws {
     let index = source.index
     try copyAttributes(["format", "format_version", "tool_version", "pipeline_sha256"], from: index.root, to: file.root)
-    let data = try file.root.createGroup("data", isSmall: false)
-    let meta = try file.root.createGroup("meta", isSmall: false)
+    let data = try file.root.createGroup(ShardNames.allData, isSmall: false)
+    let meta = try file.root.createGroup(ShardNames.allMeta, isSmall: false)
     for (demo, shard) in zip(source.demos, source.shards) {
       let episode = try File.open(shard)
-      for (section, copy) in [("data", data), ("meta", meta)] {
+      for (section, copy) in [(ShardNames.allData, data), (ShardNames.allMeta, meta)] {
         // Another program may have added what leads to other files.
         do {
           try episode.root.checkIsWhole("\(section)/\(ShardNames.demo)")
@@ -124,10 +124,10 @@ package enum Pack {
       }
       try episode.close()
     }
-    let indexData = try index.root.group("data")
+    let indexData = try index.root.group(ShardNames.allData)
     try copyAttributes(["env_args"], from: indexData, to: data)
     try data.setAttribute("total", indexData.integerAttribute("total") ?? 0)
-    for group in ["mask", "stats"] {
+    for group in [ShardNames.masks, ShardNames.totals] {
       try index.root.checkIsWhole(group)
       try file.root.copy(group, from: index.root, as: group)
     }

@@ -90,27 +90,21 @@ package struct TakeFailure: Error, CustomStringConvertible, Equatable {
 
 /// A take that a rule of the pipeline rejects. Its outcome is `rejected`.
 package struct Rejection: Error, CustomStringConvertible {
-  /// The code of the rule, or the name of the step; `nil` where the message says it all.
-  package var rule: String?
+  /// The rule, which has the name of the step if a step rejects.
+  package var code: FindingCode
   package var message: String
   /// The episode as the transform had it at that point.
   package var episode: Episode?
   /// The variant, as far as the reader had determined it.
   package var variant: String?
 
-  package init(_ code: FindingCode, _ message: String = "", variant: String? = nil) {
-    (rule, self.message, self.variant) = (code.rawValue, message, variant)
+  package init(_ code: FindingCode, _ message: String = "", episode: Episode? = nil, variant: String? = nil) {
+    (self.code, self.message, self.episode, self.variant) = (code, message, episode, variant)
   }
 
-  /// A rejection by the step that throws it.
-  package init(_ message: String, episode: Episode? = nil) { (self.message, self.episode) = (message, episode) }
-
-  /// As the take's record has it: `min-frames: 3 frames; at least 30 are needed`, `needs-slam`.
-  package var reason: String { [rule ?? "", message].filter { !$0.isEmpty }.joined(separator: ": ") }
+  /// As the take's record has it: `min-frames: 3 frames; at least 30 are needed`, `needs-slam`. `FindingCode(ofRejection:)` reads it.
+  package var reason: String { code.rawValue + (message.isEmpty ? "" : ": " + message) }
   package var description: String { reason }
-
-  /// The rule in the reason of a record.
-  package static func rule(in reason: String) -> String { String(reason.prefix { $0 != ":" }) }
 }
 
 /// A sample that could not be read. Its row is kept and masked, and the take continues.

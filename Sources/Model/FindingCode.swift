@@ -202,9 +202,16 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case duplicate = "duplicate"
   case minFrames = "min-frames"
   case needsSLAM = "needs-slam"
+  case noRows = "no-rows"
   case trim = "trim"
   case verifyDepth = "verify-depth"
   case verifyHashChain = "verify-hash-chain"
+
+  /// The rule in the reason of a rejected take's record.
+  package init?(ofRejection reason: String?) {
+    guard let reason else { return nil }
+    self.init(rawValue: String(reason.prefix { $0 != ":" }))
+  }
 
   /// What the machine does, and not what the files are.
   package static let ofMachine: Set<FindingCode> = [.changedWhileReading, .permission, .unreadable]
@@ -222,7 +229,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .locationRemoved,
       .metadataNumber,
       .minFrames,
-      .nameRemoved, .needsSLAM, .optionUnused, .posesUnsorted, .samplesHidden, .tableCutShort, .timesFromMovie, .trim, .verifyDepth,
+      .nameRemoved, .needsSLAM, .noRows, .optionUnused, .posesUnsorted, .samplesHidden, .tableCutShort, .timesFromMovie, .trim,
+      .verifyDepth,
       .verifyHashChain:
       .info
     case .actionsMissing, .assertionInvalid, .assertionMock, .assertionPlaceholder, .captureSourceUnknown, .chainAbsent, .chainBroken,

@@ -21,8 +21,30 @@ package struct PoseFrame: Equatable, Sendable {
     }
   }
 
+  /// The axes of the world, in the words that files hold: `z up, gravity-aligned; origin and heading of the scan`.
+  package struct WorldAxes: Equatable, Sendable, ExpressibleByStringLiteral {
+    package enum Up: String, CaseIterable, Sendable { case y, z }
+
+    package var text: String
+
+    package init(_ text: String) { self.text = text }
+    package init(stringLiteral text: String) { self.text = text }
+
+    /// The axis that points up in a world that is aligned with gravity.
+    package var up: Up? { Up.allCases.first { text.hasPrefix("\($0.rawValue) up") } }
+
+    /// These axes with another one up.
+    package func turned(_ wanted: Up) -> WorldAxes { WorldAxes(wanted.rawValue + text.dropFirst()) }
+
+    /// The axes of a camera, or of a body, at its first frame.
+    package static func first(_ axes: CameraAxes?) -> WorldAxes { WorldAxes("\(axes?.rawValue ?? "axes of the body"), at the first frame") }
+
+    /// The axes of the camera that these are; see `first`.
+    package var camera: CameraAxes? { [.arkit, .opencv, .ros].first { text.hasPrefix($0.rawValue) } }
+  }
+
   package var cameraAxes: CameraAxes
-  package var worldAxes: String
+  package var worldAxes: WorldAxes
   package var unit: LengthUnit
   /// The pose in the camera's axes of the body that poses are given for, such as a gripper; `nil` for the camera itself.
   package var body: Pose?
@@ -38,7 +60,7 @@ package struct PoseFrame: Equatable, Sendable {
   /// Poses of synthetic data, which belong to no camera.
   package static let synthetic = PoseFrame(cameraAxes: .arbitrary, worldAxes: "arbitrary", unit: .arbitrary)
 
-  package init(cameraAxes: CameraAxes, worldAxes: String, unit: LengthUnit) {
+  package init(cameraAxes: CameraAxes, worldAxes: WorldAxes, unit: LengthUnit) {
     (self.cameraAxes, self.worldAxes, self.unit) = (cameraAxes, worldAxes, unit)
   }
 

@@ -48,7 +48,7 @@ package struct DatasetPreview {
           summary.problems.append((take.id.text, record.map { Dataset.problem(error, $0) } ?? "\(error)"))
           continue
         }
-        episodes.append(try preview.write(in: staged.path, named: String(format: "%06d", number), id: take.id.text))
+        episodes.append(try preview.write(in: staged.path, named: number.padded(to: 6), id: take.id.text))
         summary.episodes += 1
       }
       let contents: JSONValue = ["preview_version": 1, "episodes": .array(episodes)]

@@ -56,6 +56,7 @@ package struct Estimate: Sendable {
     }
     otherBytes += max(0, arrays.reduce(0) { $0 + Double($1.rawBytes) } - rasterBytes)
     guard episodes <= Self.firstEpisodes || episodes % Self.every == 0 else { return }
+    // A stream that cannot be read counts as its other episodes do; the conversion says why.
     for (_, stream) in rasters { try? measure(stream, count: episode.frames.count) }
   }
 

@@ -131,7 +131,7 @@ extension Pipeline {
     if keepsHistory { for index in traces.indices { traces[index].history.append(traces[index].episode) } }
     for index in traces.indices where traces[index].obstacle == nil {
       let frames = traces[index].episode.frames
-      if frames.count == 0 { traces[index].obstacle = Rejection("no frames are left after the transforms") }
+      if frames.count == 0 { traces[index].obstacle = Rejection(.noRows, "no frames are left after the transforms") }
       // Images alone are not learned from in windows of actions.
       let isMotion = traces[index].episode.streams.values.contains { stream in
         if case .pose = stream.spec.kind { true } else { stream.spec.kind == .angles }
@@ -150,9 +150,7 @@ extension Pipeline {
       trace.steps.append(step(type(of: transform), options, from: before.episode, to: trace.episode))
     } catch let rejection as Rejection {
       trace.episode = rejection.episode ?? before.episode
-      var named = rejection
-      (named.rule, named.message, named.episode) = (name, rejection.reason, nil)
-      trace.obstacle = named
+      trace.obstacle = Rejection(rejection.code, rejection.message)
     } catch {
       trace.obstacle = Self.named(error, name)
     }

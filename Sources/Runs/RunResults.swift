@@ -59,6 +59,7 @@ final class RunResults: Sendable {
   /// Records a take that the dataset already holds.
   func keep(_ entries: [Journal.Entry]) {
     report(.unchanged(id: entries.first?.id.take ?? ""))
+    // A record that cannot be read stops the publication.
     let warnings =
       countsEarlierWarnings ? entries.count { (try? TakeRecord(json: journal.record(of: $0.id.text)))?.hasWarnings ?? false } : 0
     counts.withLock {

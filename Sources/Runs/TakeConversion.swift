@@ -186,12 +186,20 @@ package struct TakeConversion: Sendable {
     if error is OutputFailure || error is CancellationError { throw error }
     // Files that are still being written may look damaged, or like files that a rule rejects.
     var error = error
-    do { try job.inputs?.checkUnchanged() } catch let change as TakeFailure where change.code == .changedWhileReading {
+    do {
+      try job.inputs?.checkUnchanged()
+    } catch let change as TakeFailure where change.code == .changedWhileReading {
       error = change
-    } catch {}
-    do { try job.inputs?.finishDigests(isCancelled: isCancelled) } catch let error as CancellationError {
+    } catch {
+      // A file that is gone or may not be read ends the take for the reason that it has already.
+    }
+    do {
+      try job.inputs?.finishDigests(isCancelled: isCancelled)
+    } catch let error as CancellationError {
       throw error
-    } catch {}
+    } catch {
+      // A file that cannot be read is not among the inputs of the record.
+    }
     let trace = job.traces.first?.beforeSplit
     return [result(job, record(job, trace, outcomeOf: error), trace)]
   }

@@ -90,19 +90,15 @@ struct SessionArchive {
       guard let contents = FileManager.default.contents(atPath: member.path) else { throw UsageError("\(member.path) cannot be read") }
       var header = [UInt8](repeating: 0, count: 512)
       func put(_ text: String, at offset: Int) { header.replaceSubrange(offset..<(offset + text.utf8.count), with: text.utf8) }
-      func octal(_ number: Int, digits: Int) -> String {
-        let text = String(number, radix: 8)
-        return String(repeating: "0", count: max(0, digits - text.count)) + text
-      }
       guard member.name.utf8.count <= 100 else { throw UsageError("the name of the session is too long for a tar file") }
       put(member.name, at: 0)
       put("0000644", at: 100)
-      put(octal(contents.count, digits: 11), at: 124)
-      put(octal(0, digits: 11), at: 136)
+      put(contents.count.padded(to: 11, radix: 8), at: 124)
+      put(0.padded(to: 11, radix: 8), at: 136)
       put("        ", at: 148)
       put("0", at: 156)
       put("ustar\u{0}00", at: 257)
-      put(octal(header.reduce(0) { $0 + Int($1) }, digits: 6) + "\u{0}", at: 148)
+      put(header.reduce(0) { $0 + Int($1) }.padded(to: 6, radix: 8) + "\u{0}", at: 148)
       bytes += header + contents + Data(count: (512 - contents.count % 512) % 512)
     }
     try (bytes + Data(count: 1024)).write(to: URL(fileURLWithPath: directory + ".tar"))

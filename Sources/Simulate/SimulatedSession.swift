@@ -182,11 +182,6 @@ package struct SimulatedSession: Sendable {
     }
   }
 
-  static func sixDigits(_ number: Int) -> String {
-    let digits = String(number)
-    return String(repeating: "0", count: max(0, 6 - digits.count)) + digits
-  }
-
   // MARK: JSON as the app writes it: sorted keys, a space before the colon, floats of 32 bits
 
   /// Writes the small video that the app records along with the images; its times are rounded to 1/600 s.

@@ -100,7 +100,7 @@ package struct SimulatedStrayScan: Sendable {
         if !isEncodedAgain || frame.number > 0 {
           try encoder?.add(pixels, at: Int64((Double(frame.number - hidden) * 600 / rate).rounded()))
         }
-        let name = SimulatedSession.sixDigits(frame.number) + ".png"
+        let name = frame.number.padded(to: 6) + ".png"
         // The sensor's range is 5 m.
         let millimeters = meters.map { $0 < 5 ? UInt16(($0 * 1000).rounded()) : 0 }
         let levels = meters.map { UInt8($0 < 2 ? 2 : $0 < 3.5 ? 1 : 0) }
@@ -123,7 +123,7 @@ package struct SimulatedStrayScan: Sendable {
       let pose = try Pose(rowMajor: flipped)
       let (p, q) = (pose.position, pose.quaternion)
       let numbers: [Double] = [p.x, p.y, p.z, q.x, q.y, q.z, q.w]
-      var fields: [String] = [frame.sample.seconds, SimulatedSession.sixDigits(frame.number)]
+      var fields: [String] = [frame.sample.seconds, frame.number.padded(to: 6)]
       fields += numbers.map { "\(Float($0))" }
       if !isOld {
         let focal = Room.Camera(size: calibratedSize, matrix: [], zoom: frame.zoom).focalLength

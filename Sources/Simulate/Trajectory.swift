@@ -60,8 +60,7 @@ package struct Trajectory: Sendable {
 
   /// The time in seconds with nine decimals.
   static func decimal(_ nanoseconds: Int64) -> String {
-    let fraction = String(nanoseconds % 1_000_000_000)
-    return "\(nanoseconds / 1_000_000_000)." + String(repeating: "0", count: 9 - fraction.count) + fraction
+    "\(nanoseconds / 1_000_000_000)." + (nanoseconds % 1_000_000_000).padded(to: 9)
   }
 
   private static func rotation(yaw: Double, pitch: Double, roll: Double) -> [Double] {

@@ -16,8 +16,9 @@ package struct OutputFailure: Error, CustomStringConvertible {
         + "once; choose a directory on another one", code: code)
   }
 
-  /// For a scheduler: 73 for an output that cannot be created, 74 for a disk that fails, 75 where another attempt may succeed.
-  package var exitCode: Int32 {
+  /// The exit code of a task, for its scheduler: 73 for an output that cannot be created, 74 for a disk that fails, 75 where another attempt may
+  /// succeed. Commands that no scheduler starts end with 1.
+  package var taskExitCode: Int32 {
     switch code {
     case EACCES, EPERM, EROFS, ENOTDIR, EEXIST, EISDIR, ELOOP, ENAMETOOLONG, EXDEV, ENOLCK, ENOSYS, EOPNOTSUPP: 73
     case EIO: 74

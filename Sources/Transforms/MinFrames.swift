@@ -19,7 +19,7 @@ package struct MinFrames: Transform {
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     let found = episode.frames.count
     if let count, found < count {
-      throw Rejection("\(found) \(found == 1 ? "frame" : "frames"); at least \(count) are needed", episode: episode)
+      throw Rejection(.minFrames, "\(found) \(found == 1 ? "frame" : "frames"); at least \(count) are needed", episode: episode)
     }
     return episode
   }

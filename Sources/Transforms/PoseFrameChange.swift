@@ -27,14 +27,14 @@ package struct PoseFrameChange: Transform {
     case firstFrame = "first-frame"
     case mean
   }
-  package enum Up: String, OptionChoice { case y, z }
 
   @StepOption(
     "camera axes; arkit, opengl: x right, y up, z back; opencv: x right, y down, z forward; ros: x forward, y left, z up; null: as they are"
   )
   var axes: Axes? = nil
   @StepOption("first-frame: poses as seen from the first row's; mean: the origin is the mean position") var origin = Origin.world
-  @StepOption("the world axis that points up, where the source's world is aligned with gravity; null: as it is") var up: Up? = nil
+  @StepOption("the world axis that points up, where the source's world is aligned with gravity; null: as it is") var up:
+    PoseFrame.WorldAxes.Up? = nil
   @StepOption("pose of the body (a gripper) in the new camera axes: x, y, z, qx, qy, qz, qw; stored poses are then the body's")
   var body: [Double]? = nil
 
@@ -81,13 +81,10 @@ package struct PoseFrameChange: Transform {
     return moved
   }
 
-  private static let yUp = "y up", zUp = "z up"
-
   private func turnUp(_ change: inout PoseChange, _ frame: inout PoseFrame, _ name: StreamName, _ episode: inout Episode) {
     guard let up else { return }
-    let (old, wanted) = up == .z ? (Self.yUp, Self.zUp) : (Self.zUp, Self.yUp)
-    if frame.worldAxes.hasPrefix(wanted) { return }
-    guard frame.worldAxes.hasPrefix(old) else {
+    if frame.worldAxes.up == up { return }
+    guard frame.worldAxes.up != nil else {
       episode.findings.append(
         Finding(.axesUnknown, "the world of \(name) is not aligned with gravity, so \(Self.name) cannot turn it", field: name.rawValue))
       return
@@ -95,7 +92,7 @@ package struct PoseFrameChange: Transform {
     // A quarter turn about x takes y to z.
     let half = 0.5.squareRoot()
     change.left = Pose(position: .zero, quaternion: [up == .z ? half : -half, 0, 0, half])
-    frame.worldAxes = wanted + frame.worldAxes.dropFirst(old.count)
+    frame.worldAxes = frame.worldAxes.turned(up)
   }
 
   private func moveOrigin(_ frame: inout PoseFrame, _ name: StreamName, _ episode: inout Episode) throws {
@@ -110,7 +107,7 @@ package struct PoseFrameChange: Transform {
         return
       }
       episode.streams[name]?.poseChange = PoseChange(left: first.inverse).after(change)
-      frame.worldAxes = "\(frame.body == nil ? frame.cameraAxes.rawValue : "axes of the body"), at the first frame"
+      frame.worldAxes = .first(frame.body == nil ? frame.cameraAxes : nil)
     case .mean:
       var (sum, poses) = (SIMD3<Double>.zero, 0.0)
       for row in 0..<count {
@@ -121,7 +118,9 @@ package struct PoseFrameChange: Transform {
       guard poses > 0 else { return }
       let back = Pose(position: -sum / poses, quaternion: Pose.identity.quaternion)
       episode.streams[name]?.poseChange = PoseChange(left: back).after(change)
-      frame.worldAxes += "; origin moved to the mean position"
+      frame.worldAxes.text += "; origin moved to the mean position"
     }
   }
 }
+
+extension PoseFrame.WorldAxes.Up: OptionChoice {}

@@ -78,12 +78,10 @@ package struct Rotate: Transform {
       let axes = frame.cameraAxes.arkitFromThese
     else { return nil }
     let up: SIMD3<Double>
-    if frame.worldAxes.hasPrefix("y up") {
-      up = [0, 1, 0]
-    } else if frame.worldAxes.hasPrefix("z up") {
-      up = [0, 0, 1]
-    } else {
-      return nil
+    switch frame.worldAxes.up {
+    case .y: up = [0, 1, 0]
+    case .z: up = [0, 0, 1]
+    case nil: return nil
     }
     let cameraFromBody = frame.body?.inverse ?? .identity
     let arkit = Pose(position: .zero, quaternion: axes)

@@ -64,6 +64,7 @@ package struct Trim: Transform {
   private func moving(_ row: KeyPath<Stillness, Int?>, of stillness: Stillness?, _ reference: String) throws -> Int {
     if let row = stillness?[keyPath: row] { return row }
     throw Rejection(
+      .trim,
       "the camera never moves: every pose is within \(stillness?.distanceWords ?? "") and \(JSONValue.number(angle).canonicalText) degrees of the \(reference) one"
     )
   }

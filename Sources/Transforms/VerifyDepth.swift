@@ -48,7 +48,7 @@ package struct VerifyDepth: Transform {
     let message =
       "consistency \(metrics.consistency), coherence \(metrics.coherence), stability \(metrics.stability), \(metrics.suspicious.count) suspicious keyframes"
     verified.findings.append(Finding(.depthSuspicious, message))
-    if onMiss == .reject { throw Rejection("the depth is unlikely to show a real scene: \(message)", episode: verified) }
+    if onMiss == .reject { throw Rejection(.verifyDepth, "the depth is unlikely to show a real scene: \(message)", episode: verified) }
     return verified
   }
 }

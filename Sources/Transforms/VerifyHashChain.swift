@@ -32,15 +32,15 @@ package struct VerifyHashChain: Transform {
     verified.findings += notes.findings
     verified.verification = verification
     if require != .none, verification.chain == .broken {
-      throw Rejection("the hash chain is broken: \(verification.chainReason ?? "")", episode: verified)
+      throw Rejection(.verifyHashChain, "the hash chain is broken: \(verification.chainReason ?? "")", episode: verified)
     }
     if require == .assertion {
       let reason = verification.assertionReason.map { ": \($0)" } ?? ""
       if verification.assertion != .verified {
-        throw Rejection("the signature is not verified (\(verification.assertion.rawValue)\(reason))", episode: verified)
+        throw Rejection(.verifyHashChain, "the signature is not verified (\(verification.assertion.rawValue)\(reason))", episode: verified)
       }
       if verification.chain != .sound {
-        throw Rejection("there is no valid hash chain that the signature could belong to", episode: verified)
+        throw Rejection(.verifyHashChain, "there is no valid hash chain that the signature could belong to", episode: verified)
       }
     }
     return verified

@@ -1,22 +1,24 @@
-import Foundation
+package import Foundation
 import Synchronization
 
 /// How long to wait before another attempt.
-struct Backoff: Sendable {
+package struct Backoff: Sendable {
   /// Seconds before the first repetition; doubled each time, up to sixty times as long.
-  var unit = 1.0
+  package var unit: Double
+
+  package init(unit: Double = 1) { self.unit = unit }
 
   /// min(2^n, 60) units and up to a quarter more, so that many clients do not come back at once. `retryAfter` of the server is the least.
   ///
   /// - Parameter failures: Attempts that have failed so far, this one included.
-  func pause(after failures: Int, retryAfter: Double? = nil) -> Double {
+  package func pause(after failures: Int, retryAfter: Double? = nil) -> Double {
     let doublings = min(max(failures - 1, 0), 6)
     let pause = min(Double(1 << doublings), 60) * unit
     return max(pause * Double.random(in: 1...1.25), retryAfter ?? 0)
   }
 
   /// Seconds of a `Retry-After` header, as a number or a date (RFC 9110, section 10.2.3); at most a day.
-  static func seconds(retryAfter header: String?, now: Date = Date()) -> Double? {
+  package static func seconds(retryAfter header: String?, now: Date = Date()) -> Double? {
     guard let header = header?.trimmingCharacters(in: .whitespaces) else { return nil }
     if let seconds = Double(header), seconds >= 0, header.allSatisfy({ $0.isASCII && $0.isNumber }) { return min(seconds, 86_400) }
     let format = DateFormatter()
@@ -61,7 +63,7 @@ final class Outage: Sendable {
 }
 
 /// What became of an attempt that did not succeed.
-enum Setback: Error {
+package enum Setback: Error {
   /// Another attempt may succeed. `isOutage`: the server takes nothing at present, whatever is sent.
   case temporary(String, retryAfter: Double? = nil, isOutage: Bool = false)
   /// No other attempt can.

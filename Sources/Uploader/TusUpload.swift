@@ -205,8 +205,8 @@ struct TusUpload: Sendable {
 }
 
 /// Calls that wait for a disk, kept off the threads that tasks run on.
-enum Blocking {
-  static func run<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
+package enum Blocking {
+  package static func run<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
     try await withCheckedThrowingContinuation { continuation in
       DispatchQueue.global().async { continuation.resume(with: Swift.Result { try body() }) }
     }

@@ -2,7 +2,7 @@ import Foundation
 import Synchronization
 
 /// What is said about uploads on standard error: a line for each event, and one of rate and time left, which is rewritten on a terminal.
-final class UploadProgress: Sendable {
+package final class UploadProgress: Sendable {
   private struct State {
     var underWay: Set<Int64> = []
     /// Bytes of each upload under way that has begun to send.
@@ -19,16 +19,16 @@ final class UploadProgress: Sendable {
   private let isTerminal: Bool
   private let isQuiet: Bool
 
-  init(isQuiet: Bool = false) {
+  package init(isQuiet: Bool = false) {
     self.isQuiet = isQuiet
     isTerminal = isatty(STDERR_FILENO) == 1
   }
 
   /// Prints a line, unless only problems are wanted.
-  func note(_ line: String) { if !isQuiet { print(line) } }
+  package func note(_ line: String) { if !isQuiet { print(line) } }
 
   /// Prints a line.
-  func problem(_ line: String) { print(line) }
+  package func problem(_ line: String) { print(line) }
 
   private func print(_ line: String) {
     state.withLock { state in

@@ -353,5 +353,5 @@ package struct Uploader: Sendable {
     }
   }
 
-  static func now() -> Int64 { Int64(Date().timeIntervalSince1970 * 1000) }
+  package static func now() -> Int64 { Int64(Date().timeIntervalSince1970 * 1000) }
 }

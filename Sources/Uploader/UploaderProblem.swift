@@ -9,7 +9,7 @@ package struct UploaderProblem: Error, Equatable, CustomStringConvertible {
   }
 
   /// A mistake in the command.
-  static func usage(_ description: String) -> UploaderProblem { UploaderProblem(description, exitCode: 64) }
+  package static func usage(_ description: String) -> UploaderProblem { UploaderProblem(description, exitCode: 64) }
   /// The server wants a registration that cannot be had.
-  static func registration(_ description: String) -> UploaderProblem { UploaderProblem(description, exitCode: 77) }
+  package static func registration(_ description: String) -> UploaderProblem { UploaderProblem(description, exitCode: 77) }
 }

@@ -1,3 +1,4 @@
+import Model
 import ArgumentParser
 import Foundation
 import Runs
@@ -109,7 +110,7 @@ func withSchedulerCodes(_ body: () throws -> Void) throws {
   } catch {
     let code: Int32
     switch error {
-    case let failure as OutputFailure: code = failure.exitCode
+    case let failure as OutputFailure: code = failure.taskExitCode
     case is NoInputs: code = 66
     case is NotDeterministic: code = 70
     case is TasksMissing, is CancellationError: code = 75

@@ -93,17 +93,6 @@ struct Style {
   private func painted(_ text: String, _ code: String) -> String { isColored ? "\u{1B}[\(code)m\(text)\u{1B}[0m" : text }
 }
 
-/// A count with its noun: `1 frame`, `2,345 frames`.
-func counted(_ count: Int, _ noun: String) -> String {
-  let digits = String(count)
-  var grouped = ""
-  for (index, digit) in digits.enumerated() {
-    if index > 0, (digits.count - index) % 3 == 0 { grouped += "," }
-    grouped.append(digit)
-  }
-  return "\(grouped) \(noun)\(count == 1 ? "" : "s")"
-}
-
 /// A size in MB: `12.3 MB`, and `less than 0.1 MB` in place of 0.0.
 func megabytes(_ bytes: some BinaryInteger) -> String {
   let size = Double(bytes) / 1e6

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Explanations
 import Evidence
 import Loaders
 import Model

@@ -30,7 +30,7 @@ struct PackCommand: ParsableCommand {
       }
     }
     for note in packed.notes { standardError("note: \(note)") }
-    standardOutput("\(output): \(packed.episodes) episode\(packed.episodes == 1 ? "" : "s"), sha256 \(packed.digest)")
+    standardOutput("\(output): \(several(packed.episodes, "episode")), sha256 \(packed.digest)")
   }
 
   /// Copies the dataset in a process of its own: libhdf5 may crash as it copies to a disk that becomes full.

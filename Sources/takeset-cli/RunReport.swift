@@ -47,7 +47,7 @@ final class RunReport: Sendable {
     let codes: [String]
     switch outcome {
     case .failed: (kind, words, codes) = (.failed, reason ?? "", [Self.code(reason, findings)])
-    case .rejected: (kind, words, codes) = (.rejected, reason ?? "", [reason.map(Rejection.rule) ?? "unknown"])
+    case .rejected: (kind, words, codes) = (.rejected, reason ?? "", [FindingCode(ofRejection: reason)?.rawValue ?? "unknown"])
     case .written:
       (kind, words) = (.warning, findings.warningWords)
       if words.isEmpty { return }

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Foundation
 import Model
-import Uploader
+import Phones
 
 struct SimulateCamera: ParsableCommand {
   static let configuration = CommandConfiguration(
@@ -39,11 +39,6 @@ struct SimulateCamera: ParsableCommand {
     var options = SimulatedCamera.Options()
     (options.to, options.output, options.rate, options.streamRate) = (to, output, rate, streamRate)
     (options.width, options.height, options.seed, options.takes) = (size.width, size.height, seed, takes)
-    do {
-      try SimulatedCamera(options) { standardOutput($0) }.run()
-    } catch let problem as UploaderProblem {
-      standardError("takeset: \(problem)")
-      throw ExitCode(problem.exitCode)
-    }
+    try SimulatedCamera(options) { standardOutput($0) }.run()
   }
 }

@@ -1,6 +1,6 @@
 import ArgumentParser
 import Foundation
-import Uploader
+import Phones
 
 struct SimulateDevice: ParsableCommand {
   static let configuration = CommandConfiguration(

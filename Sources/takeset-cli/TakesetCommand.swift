@@ -66,22 +66,8 @@ struct TakesetCommand: ParsableCommand {
       try command.run()
     } catch let error as ExitCode {
       exit(withError: error)
-    } catch let error as UnusableSource {
-      finish("\(error)", error.reason is ExportRefusal ? 65 : error.reason is UsageError ? 64 : 1)
-    } catch let error as PipelineFileError {
-      finish("pipeline: \(error)", 64)
-    } catch let error as UsageError {
-      finish("\(error)", 64)
-    } catch let error as ExportRefusal {
-      finish("\(error)", 65)
-    } catch let error as OutputExists {
-      finish("\(error)", 73)
-    } catch let error as VersionMismatch {
-      finish("\(error)", 78)
-    } catch let error as NoInputs {
-      finish("\(error)", 1)
-    } catch let error as OutputFailure {
-      finish("\(error)", 1)
+    } catch let error as any ExitCoded {
+      finish("\(error is PipelineFileError ? "pipeline: " : "")\(error)", error.exitCode)
     } catch {
       switch exitCode(for: error) {
       case .success: exit(withError: error)

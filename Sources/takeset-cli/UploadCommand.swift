@@ -114,10 +114,7 @@ enum Uploading {
     ended.wait()
     do {
       if let code = try outcome.withLock({ $0 })?.get(), code != 0 { throw ExitCode(code) }
-    } catch let problem as UploaderProblem {
-      FileHandle.standardError.write(Data("takeset: \(problem)\n".utf8))
-      throw ExitCode(problem.exitCode)
-    } catch  where task.isCancelled {
+    } catch  where task.isCancelled && !(error is UploaderProblem) {
       interrupted(afterwards)
       throw ExitCode(128 + received.signal)
     }

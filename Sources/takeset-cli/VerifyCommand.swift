@@ -93,10 +93,10 @@ struct VerifyCommand: ParsableCommand {
       let size = String(format: "%.1f MB", Double(verification.bytes) / 1e6)
       let count = verification.differences.count
       let verdict = verification.isSound ? style.success("sound") : style.error(count == 1 ? "1 difference" : "\(count) differences")
-      let files = "\(verification.files) file\(verification.files == 1 ? "" : "s")"
+      let files = several(verification.files, "file")
       if !console.quiet || !verification.isSound {
         standardOutput(
-          "\(path): \(verdict); \(files), \(verification.datasets) dataset\(verification.datasets == 1 ? "" : "s"), \(size) read")
+          "\(path): \(verdict); \(files), \(several(verification.datasets, "dataset")), \(size) read")
       }
     }
     if !verification.isSound { throw ExitCode(2) }

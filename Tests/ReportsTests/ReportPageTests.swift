@@ -122,7 +122,7 @@ import TestSupport
     ("x right, y down, z forward", SIMD3<Double>(0, -1, 0), "x right, y down"),
   ])
   func theSideViewIsUpright(_ axes: String, _ up: SIMD3<Double>, _ words: String) throws {
-    let plane = GroundPlane(worldAxes: axes, positions: [])
+    let plane = GroundPlane(worldAxes: PoseFrame.WorldAxes(axes), positions: [])
     let path: [SIMD3<Double>?] = [.zero, [1, 0, 0], [1, 0, 0] + 2 * up]
     let drawing = try #require(TrajectoryDrawing(path, plane: plane.side, unit: "m"))
     #expect(drawing.extent == [1, 2] && drawing.length == 3 && plane.side.words == words && plane.side.view == "from the side")
@@ -172,7 +172,7 @@ import TestSupport
     #expect([0, 0.5, 1.234, 12.34, 240, 0.0123, 99_999].map(Figures.short) == ["0", "0.5", "1.23", "12.3", "240", "0.0123", "99999"])
     #expect(Figures.bytes(999) == "999 bytes" && Figures.bytes(1500) == "1.5 kB" && Figures.bytes(3_210_000_000) == "3.21 GB")
     #expect(Figures.duration(61) == "61 s" && Figures.duration(3599.4) == "59 min 59 s" && Figures.duration(7322) == "2 h 2 min")
-    #expect(Figures.counted(1, "frame") == "1 frame" && Figures.counted(12345, "frame") == "12,345 frames")
+    #expect(counted(1, "frame") == "1 frame" && counted(12345, "frame") == "12,345 frames")
   }
 
   @Test func theBadgeNeverSaysMoreThanIsSigned() throws {

@@ -228,7 +228,7 @@ private struct FailsForTwo: Transform {
   @Test func aSingleEpisodeHasANumberToo() throws {
     #expect(try traces("0 100", [gaps()]).map(\.episode.id) == ["take.0"])
     let empty = try traces("", [gaps()])
-    #expect(empty.count == 1 && (empty[0].obstacle as? Rejection)?.reason == "no frames are left after the transforms")
+    #expect(empty.count == 1 && (empty[0].obstacle as? Rejection)?.reason == "no-rows: no frames are left after the transforms")
     let blind = try traces("0 100", [step(Select.self, ["streams": ["camera_image"]]), step(SplitEpisodes.self, ["at": "pauses"])])
     #expect(blind.count == 1 && blind[0].parts == nil)
     #expect((blind[0].obstacle as? TakeFailure)?.message.hasPrefix("split-episodes: poses are needed") == true)

@@ -20,9 +20,9 @@ import TestSupport
 
   @Test func rejectsTakesWithFewer() throws {
     let rejection = #expect(throws: Rejection.self) { try step(["count": 7]).apply(to: SyntheticEpisode().episode) }
-    #expect(rejection?.reason == "6 frames; at least 7 are needed")
+    #expect(rejection?.message == "6 frames; at least 7 are needed")
     let single = #expect(throws: Rejection.self) { try step(["count": 2]).apply(to: SyntheticEpisode(times: [0]).episode) }
-    #expect(single?.reason == "1 frame; at least 2 are needed")
+    #expect(single?.message == "1 frame; at least 2 are needed")
     #expect(throws: Rejection.self) { try step(["count": 1]).apply(to: SyntheticEpisode(times: []).episode) }
   }
 

@@ -139,7 +139,7 @@ import TestSupport
     for (before, after) in zip(poses, try turned.poses()) {
       #expect(Matrix4(try #require(after)).difference(turn * Matrix4(before)) < 2e-6)
     }
-    #expect(turned.streams[.pose]?.spec.kind.poseFrame?.worldAxes == "z" + PoseFrame.arkit.worldAxes.dropFirst())
+    #expect(turned.streams[.pose]?.spec.kind.poseFrame?.worldAxes.text == "z" + PoseFrame.arkit.worldAxes.text.dropFirst())
     let back = try change(["up": "y"], turned)
     #expect(back.streams[.pose]?.spec.kind.poseFrame == .arkit)
     for (before, after) in zip(poses, try back.poses()) { #expect(Matrix4(try #require(after)).difference(Matrix4(before)) < 2e-6) }

@@ -130,7 +130,7 @@ import TestSupport
     let still = [0, 0.001, 0, 0.003].map { Pose.at($0) }
     let rejection = #expect(throws: Rejection.self) { try step(.object([end: "motion"])).apply(to: .moving(still)) }
     let reference = end == "start" ? "first" : "last"
-    #expect(rejection?.reason == "the camera never moves: every pose is within 0.01 m and 2 degrees of the \(reference) one")
+    #expect(rejection?.message == "the camera never moves: every pose is within 0.01 m and 2 degrees of the \(reference) one")
     #expect(throws: Rejection.self) { try step(.object([end: "motion"])).apply(to: .moving([.at(0)])) }
   }
 
@@ -138,7 +138,7 @@ import TestSupport
     var episode = Episode.moving([.at(0), .at(1)])
     episode.streams[.pose]?.spec.kind = .pose(.slam(unit: .arbitrary))
     let rejection = #expect(throws: Rejection.self) { try step(["start": "motion", "distance": 5]).apply(to: episode) }
-    #expect(rejection?.reason.contains("within 5 units and") == true)
+    #expect(rejection?.message.contains("within 5 units and") == true)
     #expect(try step(["start": "motion"]).apply(to: episode).frames.count == 2)
   }
 

@@ -46,8 +46,8 @@ package struct DatasetIndex {
         "format": .text("takeset"), "format_version": .text(HDF5Writer.formatVersion), "tool_version": .text(identity.toolVersion),
         "pipeline_sha256": .text(identity.pipelineDigest),
       ], on: root, path: "/")
-    let data = try root.createGroup("data", isSmall: false)
-    let meta = try root.createGroup("meta", isSmall: false)
+    let data = try root.createGroup(ShardNames.allData, isSmall: false)
+    let meta = try root.createGroup(ShardNames.allMeta, isSmall: false)
     for (number, member) in members.enumerated() {
       // A file name in a link is relative to the file that holds the link.
       try data.link(ShardNames.demo(number), toFile: DatasetFiles.shard(of: member.id), object: "/\(ShardNames.data)")
@@ -59,7 +59,7 @@ package struct DatasetIndex {
         "env_args": .text(Self.environmentArguments(identity.reader)),
       ], on: data, path: "/data")
     try writeMasks(to: root)
-    try write(statistics, to: root.createGroup("stats"), &attributes)
+    try write(statistics, to: root.createGroup(ShardNames.totals), &attributes)
   }
 
   /// Writes a group for each key; a key with slashes (`action_dict/joints`) is in groups of groups.
@@ -88,7 +88,7 @@ package struct DatasetIndex {
 
   /// Writes demo names as byte strings of one length, as robomimic requires.
   private func writeMasks(to root: Group) throws {
-    let mask = try root.createGroup("mask")
+    let mask = try root.createGroup(ShardNames.masks)
     let demos = members.indices.map(ShardNames.demo(_:))
     let width = demos.map(\.utf8.count).max() ?? 11
     for part in SplitPart.allCases {

@@ -153,7 +153,7 @@ package enum ExternalCheck {
       compare("/@pipeline_sha256", try file.root.textAttribute("pipeline_sha256"), manifest.pipelineDigest)
       compare("/@tool_version", try file.root.textAttribute("tool_version"), manifest.tool["version"]?.string)
       let written = takes.filter { $0.output != nil }
-      let data = try file.root.group("data")
+      let data = try file.root.group(ShardNames.allData)
       compare("/data@total", try data.integerAttribute("total").map { "\($0)" }, "\(written.reduce(0) { $0 + $1.framesOut })")
       let readers = Set(written.map { $0.reader ?? "" })
       compare(
@@ -162,13 +162,13 @@ package enum ExternalCheck {
       try checkLinks(file, written, into: &report)
       try checkMasks(file, manifest, written, into: &report)
       try checkStatistics(file, manifest, into: &report)
-      for group in ["mask", "stats"] { try file.root.checkIsWhole(group) }
+      for group in [ShardNames.masks, ShardNames.totals] { try file.root.checkIsWhole(group) }
     }
     return report
   }
 
   private static func checkLinks(_ file: File, _ written: [TakeEntry], into report: inout Verification) throws {
-    for section in ["data", "meta"] {
+    for section in [ShardNames.allData, ShardNames.allMeta] {
       let group = try file.root.group(section)
       let names = try group.members().map(\.name)
       if names != written.indices.map(ShardNames.demo(_:)) {

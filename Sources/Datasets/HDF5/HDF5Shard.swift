@@ -243,7 +243,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
         "format": .text("takeset"), "format_version": .text(HDF5Writer.formatVersion), "tool_version": .text(identity.toolVersion),
         "pipeline_sha256": .text(identity.pipelineDigest),
       ], on: file.root, path: "/")
-    guard let data = groups["data"], let demo = groups[ShardNames.data] else { return }
+    guard let data = groups[ShardNames.allData], let demo = groups[ShardNames.data] else { return }
     try attributes.set(
       ["total": .integer(Int64(rowCount)), "env_args": .text(DatasetIndex.environmentArguments(identity.reader))], on: data, path: "/data")
     var own: [String: ShardLayout.Attribute] = [

@@ -225,7 +225,7 @@ package struct ShardLayout: Sendable {
         attributes["body"] = .text(numbers.map { JSONValue.number($0).canonicalText }.joined(separator: " "))
       }
       attributes["camera_axes"] = .text(frame.cameraAxes.rawValue)
-      attributes["world_axes"] = .text(frame.worldAxes)
+      attributes["world_axes"] = .text(frame.worldAxes.text)
     }
     if let layout = spec.rotationLayout { attributes["rotation_layout"] = .text(layout) }
     if let frame = spec.kind.poseFrame {
@@ -236,7 +236,7 @@ package struct ShardLayout: Sendable {
     if !spec.elements.isEmpty { attributes["order"] = .text(spec.elements.joined(separator: " ")) }
     if !spec.parts.isEmpty { attributes["parts"] = .text(spec.parts.map(\.description).joined(separator: " ")) }
     let isPart = name.rawValue.hasPrefix(StreamName.actionFolder + "/")
-    let folder = spec.kind.place == .action ? Self.data : Self.data + "/obs"
+    let folder = spec.kind.place == .action ? Self.data : Self.data + "/" + ShardNames.observations
     addColumn("\(folder)/\(name)", .float32, spec.shape, .values(name), attributes)
     if hasRaw { addColumn("\(Self.meta)/\(name)_raw", .float32, spec.shape, .rawValues(name), ["unit": .text(spec.unit)]) }
     // Programs take every member of action_dict for an action.
@@ -288,11 +288,11 @@ package struct ShardLayout: Sendable {
       "\(Self.meta)/\(name)/\(ShardNames.times)", .int64, [], rows: stream.timestamps.count,
       .integers(stream.timestamps.map { $0.since(origin) }),
       ["unit": .text("ns"), "clock": .text(stream.spec.clock.rawValue), "origin_ns": .integer(origin.nanoseconds)])
-    for (part, numbers, unit) in [("accel", 0..<3, "m/s^2"), ("gyro", 3..<6, "rad/s")] {
+    for (part, numbers, unit) in [(ShardNames.accelerations, 0..<3, "m/s^2"), (ShardNames.rotationRates, 3..<6, "rad/s")] {
       var attributes: [String: Attribute] = [
         "unit": .text(unit), "axes": .text("device: x right, y to the top edge, z out of the screen, in portrait"),
       ]
-      if part == "accel", let source = stream.spec.sourceUnit { attributes["source_unit"] = .text(source) }
+      if part == ShardNames.accelerations, let source = stream.spec.sourceUnit { attributes["source_unit"] = .text(source) }
       addColumn(
         "\(Self.meta)/\(name)/\(part)", .float32, [3], rows: stream.timestamps.count, .samples(name, numbers: numbers), attributes)
     }
@@ -345,7 +345,7 @@ package struct ShardLayout: Sendable {
     addColumn(
       "\(group)/next_index", .int64, [], .integers(rows.map { number($0?.next) }), ["unit": .text("source sample number; -1: none")])
     addColumn("\(group)/weight", .float32, [], .floats(rows.map { $0?.weight ?? 0 }), ["unit": .text("0: source_index, 1: next_index")])
-    addColumn("\(group)/valid", .uint8, [], .readable(name), ["unit": .text("0 or 1")])
+    addColumn("\(group)/\(ShardNames.valid)", .uint8, [], .readable(name), ["unit": .text("0 or 1")])
     if stream.spec.kind != .confidence, episode.camera(of: stream)?.intrinsicsTrack != nil {
       addColumn(
         "\(Self.meta)/\(intrinsicsName(name, stream))", .float32, [4], .intrinsics(name),
@@ -356,7 +356,7 @@ package struct ShardLayout: Sendable {
   /// `intrinsics` for the image of the first camera; other names are prefixed with their stream's name.
   private func intrinsicsName(_ name: StreamName, _ stream: SampleStream) -> String {
     let isFirst = stream.spec.kind == .image && stream.spec.raster?.camera == episode.cameras.keys.min()
-    return isFirst ? "intrinsics" : "\(name)_intrinsics"
+    return ShardNames.intrinsics(of: name.rawValue, isFirstImage: isFirst)
   }
 
   private mutating func addRowDigests(of array: Int) {

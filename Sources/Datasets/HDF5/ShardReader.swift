@@ -64,7 +64,7 @@ struct ShardReader {
     for (member, kind) in try meta.members()
     where kind == .group && ![ShardNames.streams, ShardNames.rowDigests, StreamName.actionFolder].contains(member) {
       let group = try meta.group(member)
-      if hasMeta(member + "/accel") { episode.streams[StreamName(member)] = try inertial(group) }
+      if hasMeta("\(member)/\(ShardNames.accelerations)") { episode.streams[StreamName(member)] = try inertial(group) }
     }
     return episode
   }
@@ -96,7 +96,7 @@ struct ShardReader {
     if let axes = try dataset.textAttribute("camera_axes").flatMap(PoseFrame.CameraAxes.init),
       let unit = try dataset.textAttribute("unit")?.split(separator: ",").first.flatMap({ LengthUnit(rawValue: String($0)) })
     {
-      var own = PoseFrame(cameraAxes: axes, worldAxes: try dataset.textAttribute("world_axes") ?? "", unit: unit)
+      var own = PoseFrame(cameraAxes: axes, worldAxes: PoseFrame.WorldAxes(try dataset.textAttribute("world_axes") ?? ""), unit: unit)
       own.body = try dataset.textAttribute("body").flatMap { Pose(measured: $0.split(separator: " ").compactMap { Double($0) }) }
       frame = own
     }
@@ -234,7 +234,10 @@ struct ShardReader {
     let stored = try group.dataset(ShardNames.times)
     let origin = Timestamp(nanoseconds: try stored.integerAttribute("origin_ns") ?? 0)
     let stamps = try stored.readAll(as: Int64.self).map { origin.advanced(by: $0) }
-    let (accel, gyro) = (try group.dataset("accel").readAll(as: Float.self), try group.dataset("gyro").readAll(as: Float.self))
+    let (accel, gyro) = (
+      try group.dataset(ShardNames.accelerations).readAll(as: Float.self),
+      try group.dataset(ShardNames.rotationRates).readAll(as: Float.self)
+    )
     guard accel.count == 3 * stamps.count, gyro.count == 3 * stamps.count else {
       throw HDF5Error(call: "read", target: group.name, message: "its arrays differ in length")
     }
@@ -244,7 +247,7 @@ struct ShardReader {
       values += gyro[(3 * index)..<(3 * index + 3)]
     }
     var spec = StreamSpec(kind: .inertial, type: .float32, shape: [6], unit: "m/s^2, rad/s", clock: try clock(of: stored))
-    spec.sourceUnit = try group.dataset("accel").textAttribute("source_unit")
+    spec.sourceUnit = try group.dataset(ShardNames.accelerations).textAttribute("source_unit")
     return SampleStream(
       spec: spec, source: VectorSource(width: 6, values: values), timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) })
   }

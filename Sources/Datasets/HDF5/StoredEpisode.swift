@@ -12,7 +12,7 @@ package struct StoredEpisode {
   package let meta: Group
 
   package init(_ root: Group, demo: String = ShardNames.demo) throws {
-    (self.demo, data, meta) = (demo, try root.group("data/\(demo)"), try root.group("meta/\(demo)"))
+    (self.demo, data, meta) = (demo, try root.group("\(ShardNames.allData)/\(demo)"), try root.group("\(ShardNames.allMeta)/\(demo)"))
   }
 
   /// The id of the episode; `nil` if another program has removed it.
@@ -48,7 +48,7 @@ package struct StoredEpisode {
 
   /// Whether each row of an observation is valid; `nil` for one that is no stream.
   package func mask(of name: String) throws -> [UInt8]? {
-    let path = "\(ShardNames.streams)/\(name)/valid"
+    let path = "\(ShardNames.streams)/\(name)/\(ShardNames.valid)"
     return meta.contains(path) ? try meta.dataset(path).readAll() : nil
   }
 
@@ -60,7 +60,7 @@ package struct StoredEpisode {
 
   /// fx, fy, cx, cy of each row of an image or depth map, in its pixels. Those of the first camera's images have no prefix.
   package func intrinsics(of name: String, isImage: Bool) throws -> HDF5Array? {
-    let names = ["\(name)_intrinsics"] + (isImage ? ["intrinsics"] : [])
+    let names = (isImage ? [false, true] : [false]).map { ShardNames.intrinsics(of: name, isFirstImage: $0) }
     return try names.first(where: meta.contains).map { try meta.dataset($0) }
   }
 

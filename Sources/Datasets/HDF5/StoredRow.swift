@@ -73,10 +73,12 @@ package struct StoredRow: Sendable {
     clock = try times.textAttribute("clock") ?? ""
     timeline = try times.textAttribute("timeline") ?? "source"
     let walk = Walk(demo: demo, count: count, row: row, meta: meta, recorded: recorded)
-    for (section, group) in [("data", data), ("meta", meta)] { try walk.visit(group, section, "/\(section)/\(demo)", into: &fields) }
+    for (section, group) in [(ShardNames.allData, data), (ShardNames.allMeta, meta)] {
+      try walk.visit(group, section, "/\(section)/\(demo)", into: &fields)
+    }
     for (name, kind) in try meta.members() where kind == .group && name != ShardNames.streams {
       let group = try meta.group(name)
-      if group.contains("accel"), let reading = try reading(StreamName(name), group) { readings.append(reading) }
+      if group.contains(ShardNames.accelerations), let reading = try reading(StreamName(name), group) { readings.append(reading) }
     }
   }
 
@@ -89,8 +91,8 @@ package struct StoredRow: Sendable {
     let recorded: [String: Digest]?
 
     func visit(_ group: Group, _ key: String, _ path: String, into fields: inout [String: Field], depth: Int = 0) throws {
-      guard depth < 4, !group.contains("accel") else { return }
-      for (name, kind) in try group.members() where !(key == "meta" && StoredRow.others.contains(name)) {
+      guard depth < 4, !group.contains(ShardNames.accelerations) else { return }
+      for (name, kind) in try group.members() where !(key == ShardNames.allMeta && StoredRow.others.contains(name)) {
         switch kind {
         case .group: try visit(group.group(name), "\(key)/\(name)", "\(path)/\(name)", into: &fields, depth: depth + 1)
         case .dataset:
@@ -158,7 +160,7 @@ package struct StoredRow: Sendable {
     let times = try stored.readAll(as: Int64.self)
     let gaps = times.map { abs(Double($0) - Double(time)) }
     guard let least = gaps.min(), let index = gaps.firstIndex(of: least) else { return nil }
-    let values = try ["accel", "gyro"].flatMap { part in
+    let values = try [ShardNames.accelerations, ShardNames.rotationRates].flatMap { part in
       try group.dataset(part).read(rows: index..<(index + 1)).withUnsafeBytes { Array($0.bindMemory(to: Float.self)) }
     }
     let (delay, overflow) = times[index].subtractingReportingOverflow(time)

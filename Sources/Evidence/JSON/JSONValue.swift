@@ -131,8 +131,7 @@ extension JSONValue {
       case 0x0C: output += "\\f".utf8
       case 0x0D: output += "\\r".utf8
       case 0..<0x20:
-        let hex = String(byte, radix: 16)
-        output += "\\u\(String(repeating: "0", count: 4 - hex.count))\(hex)".utf8
+        output += "\\u\(byte.padded(to: 4, radix: 16))".utf8
       default: output.append(byte)
       }
     }

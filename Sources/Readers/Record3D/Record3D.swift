@@ -1,7 +1,6 @@
 import Evidence
-import EXR
+import Codecs
 import Foundation
-import LZFSE
 import Media
 package import Model
 package import Steps

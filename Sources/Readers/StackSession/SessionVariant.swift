@@ -13,10 +13,18 @@ struct SessionVariant {
   /// Scale of SLAM's poses.
   enum Scale { case arbitrary, claimed }
 
-  /// Name, as in the manifest.
-  let name: String
+  /// As in the manifest.
+  enum Name: String {
+    case synthetic, v1, v2, packed
+    case liveStream = "live-stream"
+    case v3Raw = "v3-raw"
+    case v3SLAM = "v3-slam"
+    case v3Scaled = "v3-scaled"
+  }
+
+  let name: Name
   /// Whether the packing script has processed the session: images are downscaled, video and IMU are gone.
-  var isPacked: Bool { name == "packed" }
+  var isPacked: Bool { name == .packed }
   let poses: Poses
   /// Evidence for the variant, for the record.
   let evidence: [String]
@@ -31,30 +39,29 @@ struct SessionVariant {
     let hasSLAMTimes = poses.map(Self.hasSLAMTimes) ?? false
     if metadata.isSynthetic {
       self.poses = isEmpty ? .none : .synthetic
-      name = "synthetic"
+      name = .synthetic
       evidence.append("metadata.synthetic is true")
     } else if metadata.needsSLAM || (source == nil && hasSLAMTimes) {
       if let source { evidence.append("captureSource is \(source)") }
       if hasSLAMTimes { evidence.append("timestamps are rgbIndex/60 and depth is null") }
       if isEmpty {
-        (self.poses, name) = (.none, metadata.isLiveStream ? "live-stream" : "v3-raw")
+        (self.poses, name) = (.none, metadata.isLiveStream ? .liveStream : .v3Raw)
         evidence.append("no poses")
       } else {
         self.poses = .slam(metadata.scaleFactor == nil ? .arbitrary : .claimed)
         if metadata.scaleFactor != nil { evidence.append("metadata has scale_factor") }
-        let base = metadata.scaleFactor == nil ? "v3-slam" : "v3-scaled"
         let isPacked = Self.isPacked(metadata, folder, imageSize)
         if isPacked { evidence.append("images do not have rgbResolution, and video and IMU are gone") }
-        name = isPacked ? "packed" : base
+        name = isPacked ? .packed : metadata.scaleFactor == nil ? .v3SLAM : .v3Scaled
       }
     } else {
       self.poses = isEmpty ? .none : .arkit
       let hasDepth = folder.hasDepthFolder || metadata.depthResolution != nil || poses?.entries.contains { $0.depthIndex != nil } ?? false
       if hasDepth {
-        name = "v1"
+        name = .v1
         evidence.append("depth maps")
       } else {
-        name = Self.isPacked(metadata, folder, imageSize) ? "packed" : "v2"
+        name = Self.isPacked(metadata, folder, imageSize) ? .packed : .v2
         evidence.append("no depth maps")
       }
     }

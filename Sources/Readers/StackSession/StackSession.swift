@@ -86,7 +86,7 @@ package struct StackSession: Reader {
 
   /// The error for a session without poses, in a pipeline that requires them.
   private func missingPoses(_ session: SessionContents) -> any Error {
-    if session.variant.name == "v3-raw" { return Rejection(.needsSLAM, variant: session.variant.name) }
+    if session.variant.name == .v3Raw { return Rejection(.needsSLAM, variant: session.variant.name.rawValue) }
     guard session.poses != nil else {
       return TakeFailure(
         .posesMissing,
@@ -178,7 +178,7 @@ package struct StackSession: Reader {
 
   private func describe(_ episode: inout Episode, _ session: SessionContents, _ rows: SessionRows, _ camera: SessionCamera) {
     let metadata = session.metadata
-    episode.variant = session.variant.name
+    episode.variant = session.variant.name.rawValue
     episode.unixOrigin = metadata.startTime.map { Episode.UnixOrigin(nanoseconds: $0, resolution: 1_000_000_000) }
     episode.captureStart = session.captureStart
     episode.dates = Day.dates(name: episode.id.text, metadata.startDate)

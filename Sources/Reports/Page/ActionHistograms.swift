@@ -145,7 +145,7 @@ extension ActionHistograms {
       return "<figure><figcaption>\(caption)</figcaption><p class=\"note\">\(words)</p></figure>"
     }
     let facts = [meaning.axes.map { "camera axes \($0)" }, meaning.rotationLayout.map { "rotations by \($0)" }].compactMap(\.self)
-    let words = (["Valid actions of \(Figures.counted(episodes, "episode"))"] + facts).joined(separator: "; ")
+    let words = (["Valid actions of \(counted(episodes, "episode"))"] + facts).joined(separator: "; ")
     return "<p class=\"note\">\(words).</p><div class=\"curves\">\(figures.joined())</div>"
   }
 }

@@ -1,3 +1,4 @@
+import Model
 import Evidence
 import Foundation
 
@@ -201,20 +202,6 @@ enum Figures {
     let whole = Int(min(seconds, 1e12).rounded())
     if whole < 3600 { return "\(whole / 60) min \(whole % 60) s" }
     let minutes = Int((min(seconds, 1e12) / 60).rounded())
-    return "\(grouped(minutes / 60)) h \(minutes % 60) min"
+    return "\((minutes / 60).grouped) h \(minutes % 60) min"
   }
-
-  /// `12,345`.
-  static func grouped(_ count: Int) -> String {
-    let digits = Array(String(count.magnitude))
-    var text = ""
-    for (index, digit) in digits.enumerated() {
-      if index > 0, (digits.count - index) % 3 == 0 { text.append(",") }
-      text.append(digit)
-    }
-    return (count < 0 ? "-" : "") + text
-  }
-
-  /// `1 frame`, `2,345 frames`.
-  static func counted(_ count: Int, _ noun: String) -> String { "\(grouped(count)) \(noun)\(count == 1 ? "" : "s")" }
 }

@@ -1,3 +1,4 @@
+import Model
 import Foundation
 
 /// How many rows have which value.
@@ -41,7 +42,7 @@ struct HistogramDrawing {
     var drawing = Drawing(
       width: width, height: height,
       title:
-        "\(title): histogram of \(Figures.counted(bins.counts.reduce(0, +), "row")) from \(Figures.short(bins.start)) to \(Figures.short(end))\(unit.isEmpty ? "" : " \(unit)")"
+        "\(title): histogram of \(counted(bins.counts.reduce(0, +), "row")) from \(Figures.short(bins.start)) to \(Figures.short(end))\(unit.isEmpty ? "" : " \(unit)")"
     )
     let across = Scale(bins.start...end, from: margin, length: width - 2 * margin)
     let base = height - 16

@@ -1,5 +1,4 @@
 import Datasets
-import Explanations
 import Evidence
 import Foundation
 import Model
@@ -96,7 +95,7 @@ struct PageFrame {
       <a class="skip" href="#takes">Skip to the takes</a>
       <header>
       <h1>\(page.title)</h1>
-      <p class="lead">\(Figures.grouped(entries)) \(entries == 1 ? "entry" : "entries"): \(overview.verdict).</p>
+      <p class="lead">\(entries.grouped) \(entries == 1 ? "entry" : "entries"): \(overview.verdict).</p>
       \(overview.bar)
       \(notices)
       \(overview.figures)
@@ -196,4 +195,10 @@ struct PageFrame {
       "reload": live.map { .number($0.interval) } ?? .null,
     ]
   }
+}
+
+/// The style sheet and the script that are in every page.
+enum PageFiles {
+  static let style = String(decoding: PackageResources.page_css, as: UTF8.self)
+  static let script = String(decoding: PackageResources.page_js, as: UTF8.self)
 }

@@ -1,5 +1,4 @@
 import Datasets
-import Explanations
 import Evidence
 import Foundation
 import Model
@@ -48,7 +47,7 @@ struct PageOverview {
     let parts = [
       (count(.failed), "failed"), (count(.rejected), "rejected"), (unreadable, "unreadable"), (warned, "written with warnings"),
       (sound, "written without warnings"),
-    ].filter { $0.0 > 0 }.map { "\(Figures.grouped($0.0)) \($0.1)" }
+    ].filter { $0.0 > 0 }.map { "\($0.0.grouped) \($0.1)" }
     return parts.isEmpty ? "nothing yet" : parts.joined(separator: ", ")
   }
 
@@ -74,16 +73,16 @@ struct PageOverview {
     let isPartial = written.contains { $0.contents == nil }
     let bytes = written.reduce(Int64(0)) { $0 &+ ($1.take.output?.bytes ?? 0) } &+ (source.record?.index.bytes ?? 0)
     let parts = SplitPart.allCases.map { part in (part.rawValue, written.count { $0.split == part.rawValue }) }
-    let split = parts.filter { $0.1 > 0 }.map { "\(Figures.grouped($0.1)) \($0.0)" }.joined(separator: ", ")
+    let split = parts.filter { $0.1 > 0 }.map { "\($0.1.grouped) \($0.0)" }.joined(separator: ", ")
     let missing = written.reduce(0) { $0 &+ ($1.contents?.missing ?? 0) }
     func figure(_ name: String, _ value: String, _ aside: String) -> Markup {
       "<div><dt>\(name)</dt><dd>\(value)</dd><dd class=\"aside\">\(aside)</dd></div>"
     }
     return """
-      <dl class="figures">\(figure("Takes", Figures.grouped(takes), "\(Figures.grouped(count(.rejected))) rejected, \(Figures.grouped(count(.failed))) failed"))\
-      \(figure("Episodes", Figures.grouped(written.count), split.isEmpty ? "\(Figures.grouped(warned)) with warnings" : split))\
-      \(figure("Frames", Figures.grouped(framesOut), framesIn.map { "of \(Figures.grouped(Int(clamping: $0))) in the takes" } ?? ""))\
-      \(figure("Duration", Figures.duration(seconds), isPartial ? "of the episodes that can be read" : "\(Figures.counted(missing, "frame")) missing in gaps"))\
+      <dl class="figures">\(figure("Takes", takes.grouped, "\(count(.rejected).grouped) rejected, \(count(.failed).grouped) failed"))\
+      \(figure("Episodes", written.count.grouped, split.isEmpty ? "\(warned.grouped) with warnings" : split))\
+      \(figure("Frames", framesOut.grouped, framesIn.map { "of \(Int(clamping: $0).grouped) in the takes" } ?? ""))\
+      \(figure("Duration", Figures.duration(seconds), isPartial ? "of the episodes that can be read" : "\(counted(missing, "frame")) missing in gaps"))\
       \(figure("On disk", Figures.bytes(bytes), written.isEmpty ? "" : "\(Figures.bytes(bytes / Int64(written.count))) per episode"))</dl>
       """
   }
@@ -99,7 +98,7 @@ struct PageOverview {
       let seconds = members.reduce(0) { $0 + ($1.contents?.seconds ?? 0) }
       let name: Markup = members.isEmpty ? "\(part)" : "<a href=\"#split=\(part)\">\(part)</a>"
       return row(
-        "<th scope=\"row\">\(name)</th>", number(Figures.grouped(members.count)), number(Figures.grouped(frames)),
+        "<th scope=\"row\">\(name)</th>", number(members.count.grouped), number(frames.grouped),
         number(String(format: "%.1f %%", 100 * Double(frames) / Double(all))), number(Figures.duration(seconds)))
     }
     let seed = record.splits["seed"]?.integer.map { ", seed \($0)" } ?? ""
@@ -133,7 +132,7 @@ struct PageOverview {
       let size = form.dtype.last?.isWholeNumber == true ? Figures.bytes(Int64(count.raw)) : ""
       return row(
         "<th scope=\"row\"><code>\(form.key)</code></th>", cell(form.shape), "<td><code>\(form.dtype)</code></td>",
-        number(Figures.grouped(count.episodes)), number(size))
+        number(count.episodes.grouped), number(size))
     }
     guard !rows.isEmpty else { return "" }
     let columns = [("Key", false), ("Shape", false), ("Type", false), ("Episodes", true), ("Uncompressed", true)]
@@ -171,7 +170,7 @@ struct PageOverview {
       return row(
         "<td><span class=\"badge \(word)\">\(word)</span></td>",
         "<th scope=\"row\"><a href=\"#code=\(code.rawValue)\"><code>\(code.rawValue)</code></a></th>",
-        number(Figures.grouped(found.takes)), number(Figures.grouped(found.times)),
+        number(found.takes.grouped), number(found.times.grouped),
         "<td>\(prose(code.page.meaning)) <span class=\"explain\">\(prose(code.page.advice))</span></td>")
     }
     let about = source.record?.findings ?? []

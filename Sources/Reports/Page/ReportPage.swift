@@ -70,7 +70,7 @@ package struct ReportPage: Sendable {
       html: frame.html(
         details: blocks,
         omission: drawn < readable
-          ? "Images and plots are shown for \(Figures.grouped(drawn)) of \(Figures.counted(readable, "episode")), worst first; the page is limited to \(Figures.bytes(Int64(limit)))."
+          ? "Images and plots are shown for \(drawn.grouped) of \(counted(readable, "episode")), worst first; the page is limited to \(Figures.bytes(Int64(limit)))."
           : nil),
       takes: summaries.count, illustrated: drawn,
       problems: summaries.compactMap { summary in (summary.problem ?? summary.stripProblem).map { (summary.take.id.text, $0) } })

@@ -48,7 +48,7 @@ struct ReportedTakes: Sendable {
     }
     guard count > 0 else { return [] }
     return [
-      "A later run has not finished: \(Figures.counted(count, "take")) that it converted \(count == 1 ? "is" : "are") not in the manifest and not on this page."
+      "A later run has not finished: \(counted(count, "take")) that it converted \(count == 1 ? "is" : "are") not in the manifest and not on this page."
     ]
   }
 

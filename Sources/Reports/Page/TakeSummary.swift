@@ -39,8 +39,7 @@ struct TakeSummary: Sendable {
 
   /// The rule that rejected it.
   var rejection: FindingCode? {
-    guard take.outcome == .rejected, let reason = take.reason else { return nil }
-    return FindingCode(rawValue: Rejection.rule(in: reason))
+    take.outcome == .rejected ? FindingCode(ofRejection: take.reason) : nil
   }
 
   var severity: String {
@@ -104,9 +103,9 @@ struct TakeSummary: Sendable {
       members["gaps"] = .array(
         contents.gaps.prefix(5).map {
           .string(
-            "\(Figures.short($0.seconds)) s without a frame after \(Figures.short($0.start)) s (\(Figures.counted($0.missing, "frame")) missing)"
+            "\(Figures.short($0.seconds)) s without a frame after \(Figures.short($0.start)) s (\(counted($0.missing, "frame")) missing)"
           )
-        } + (contents.gaps.count > 5 ? [.string("and \(Figures.counted(contents.gaps.count - 5, "more gap"))")] : []))
+        } + (contents.gaps.count > 5 ? [.string("and \(counted(contents.gaps.count - 5, "more gap"))")] : []))
     }
     return members
   }
@@ -162,17 +161,17 @@ struct TakeSummary: Sendable {
     add("part", take.id.part.map { "episode \($0) of take \(take.id.take)" })
     add("reader", [take.reader, take.variant].compactMap(\.self).joined(separator: ", "))
     let inputs = take.inputs.reduce(Int64(0)) { $0 &+ $1.bytes }
-    if !take.inputs.isEmpty { add("inputs", "\(Figures.counted(take.inputs.count, "file")), \(Figures.bytes(inputs))") }
+    if !take.inputs.isEmpty { add("inputs", "\(counted(take.inputs.count, "file")), \(Figures.bytes(inputs))") }
     add("inputs sha256", take.inputDigest?.description)
     if take.framesIn > 0 || take.output != nil {
-      add("frames", "\(Figures.grouped(take.framesOut)) of \(Figures.grouped(take.framesIn))")
+      add("frames", "\(take.framesOut.grouped) of \(take.framesIn.grouped)")
     }
-    add("dropped by steps", dropped.map { "\(Figures.grouped($0.count)) \($0.reason)" }.joined(separator: ", "))
+    add("dropped by steps", dropped.map { "\($0.count.grouped) \($0.reason)" }.joined(separator: ", "))
     if let contents {
       add("duration", "\(Figures.duration(contents.seconds))\(contents.rateHz.map { String(format: " at %.2f Hz", $0) } ?? "")")
       add("rows are", contents.isResampled ? "ticks of a uniform grid" : "the source's frames, at their own times")
       add("clock", contents.clock.rawValue)
-      add("frame problems", contents.quality.map { "\(Figures.grouped($0.rows)) \($0.name)" }.joined(separator: ", "))
+      add("frame problems", contents.quality.map { "\($0.rows.grouped) \($0.name)" }.joined(separator: ", "))
       if let trajectory = contents.trajectory, let unit = contents.streams.first(where: { $0.kind == "pose" })?.unit {
         add("path", "\(Figures.short(trajectory.length)) \(TrajectoryDrawing.unitWords(unit))")
       }

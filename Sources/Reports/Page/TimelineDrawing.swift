@@ -21,11 +21,11 @@ struct TimelineDrawing {
     let words =
       gaps.isEmpty
       ? "no gap"
-      : "\(Figures.counted(gaps.count, "gap")), in which \(Figures.counted(missing, "frame")) \(missing == 1 ? "is" : "are") missing"
+      : "\(counted(gaps.count, "gap")), in which \(counted(missing, "frame")) \(missing == 1 ? "is" : "are") missing"
     let height = Double(lanes.count + 1) * lane + 22
     var drawing = Drawing(
       width: width, height: height,
-      title: "Time line of \(Figures.counted(seconds.count, "row")) in \(Figures.duration(end - start)): \(words)")
+      title: "Time line of \(counted(seconds.count, "row")) in \(Figures.duration(end - start)): \(words)")
     let time = Scale(start...(end + max(period, 1e-9)), from: left, length: width - left - 4)
     addAxis(&drawing, time, height)
     add(&drawing, Lane(name: "frames", rows: [Bool](repeating: true, count: seconds.count)), at: 0, seconds, period, time)

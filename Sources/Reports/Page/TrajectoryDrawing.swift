@@ -22,17 +22,17 @@ struct GroundPlane: Equatable {
     return side
   }
 
-  /// `worldAxes`: As pose frames describe them.
-  init(worldAxes: String, positions: [SIMD3<Double>]) {
+  init(worldAxes: PoseFrame.WorldAxes, positions: [SIMD3<Double>]) {
     // From above, a right-handed world has its other two axes in these directions. The camera's axes are the world of poses that are
     // relative to the first frame, and its forward axis is then at the top.
-    if worldAxes.hasPrefix("y up") || worldAxes.hasPrefix("x right, y up, z back") {
+    switch (worldAxes.up, worldAxes.camera) {
+    case (.y, _), (_, .arkit):
       (right, down, up, words, isLevel) = ([1, 0, 0], [0, 0, 1], [0, 1, 0], "x right, z down", true)
-    } else if worldAxes.hasPrefix("z up") || worldAxes.hasPrefix("x forward, y left, z up") {
+    case (.z, _), (_, .ros):
       (right, down, up, words, isLevel) = ([1, 0, 0], [0, -1, 0], [0, 0, 1], "x right, y up", true)
-    } else if worldAxes.hasPrefix("x right, y down, z forward") {
+    case (_, .opencv):
       (right, down, up, words, isLevel) = ([1, 0, 0], [0, 0, -1], [0, -1, 0], "x right, z up", true)
-    } else {
+    default:
       let axes = Self.principalAxes(positions)
       (right, down, up, words, isLevel) = (axes.0, axes.1, axes.2, "plane of the largest extent", false)
     }

@@ -1,3 +1,4 @@
+import Model
 import Evidence
 import Foundation
 
@@ -21,7 +22,7 @@ struct VerificationDetails {
     (levels, notVerified, facts) = (list("levels"), list("not_verified"), [])
     func add(_ name: String, _ value: String?) { if let value, !value.isEmpty { facts.append((name, value)) } }
     func exact(_ seconds: Double) -> String { String(format: "%.3f s", seconds) }
-    func number(_ value: JSONValue?) -> String? { value?.integer.map { Figures.grouped(Int(clamping: $0)) } }
+    func number(_ value: JSONValue?) -> String? { value?.integer.map { Int(clamping: $0).grouped } }
     if badge.state != .none {
       add(
         "signed",

@@ -289,7 +289,7 @@ package struct Trace: Sendable {
   }
 
   private static func demo(_ name: String, in file: File, _ path: String) throws -> String {
-    let data = try file.root.group("data")
+    let data = try file.root.group(ShardNames.allData)
     let demos = try data.members().filter { $0.kind == .group }.map(\.name)
     if demos.contains(name) { return name }
     var ids: [String] = []
@@ -300,5 +300,25 @@ package struct Trace: Sendable {
     }
     let meant = Spelling.hint(for: name, among: ids)
     throw UsageError("\(path) has no episode \(name)\(meant)")
+  }
+}
+
+extension Trace {
+  /// The trace as a JSON object, described in `docs/trace.md`.
+  package var json: JSONValue {
+    var members: [String: JSONValue] = [
+      "dataset": .string(dataset), "packed": .bool(isPacked), "record_sha256": JSONValue(recordDigest), "tool_version": JSONValue(tool),
+      "episode": .string(episode), "demo": .string(demo), "take": JSONValue(record.map { $0.id.take }),
+      "part": record?.id.part.map { JSONValue($0) } ?? .null, "split": JSONValue(part), "reader": JSONValue(record?.reader),
+      "variant": JSONValue(record?.variant), "location": JSONValue(location), "row": JSONValue(row), "rows": JSONValue(rows),
+      "timestamp_ns": .integer(time), "clock": .string(clock), "timeline": .string(timeline),
+      "source_index": frame.map { .integer($0) } ?? .null, "streams": .array(streams.map(\.json)), "steps": .array(steps.map(\.json)),
+      "writer": writer ?? .null, "inputs": .array(inputs.map(\.json)),
+      "other_inputs": ["count": JSONValue(otherInputs), "problems": .array(otherProblems.map { .string($0) })],
+      "reproduced": isReproduced.map { .bool($0) } ?? .null, "difference": difference?.json ?? .null,
+      "unavailable": JSONValue(unavailable), "problems": .array(problems.map { .string($0) }), "exit_code": .integer(Int64(exitCode)),
+    ]
+    if let sources { members["sources"] = sources }
+    return .object(members)
   }
 }

@@ -52,11 +52,17 @@ package struct TaskPlan: Sendable {
     return Summary(tasks: search.found.count, unmatched: search.unmatched.count, notices: search.notices)
   }
 
+  /// The list that is there, unless it is damaged or another version's: then its takes may get other ids.
+  private func earlierList(_ path: String) throws -> TaskList? {
+    guard try Directory.kind(at: path + "/" + DatasetFiles.tasks) == .file else { return nil }
+    do { return try TaskList(in: path, tool: tool) } catch is UsageError { return nil } catch is VersionMismatch { return nil }
+  }
+
   private func earlierEntries(_ path: String, _ conversion: TakeConversion) throws -> [String: Journal.Entry] {
     var entries: [String: Journal.Entry] = [:]
     do {
       entries = try Journal.contents(at: path + "/" + DatasetFiles.journal).entries
-      if try Directory.kind(at: path + "/" + DatasetFiles.tasks) == .file, let list = try? TaskList(in: path, tool: tool) {
+      if let list = try earlierList(path) {
         try list.forEach { _, task in
           if entries[task.id] != nil { return }
           entries[task.id] = Journal.Entry(

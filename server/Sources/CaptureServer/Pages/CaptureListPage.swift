@@ -1,3 +1,4 @@
+import Model
 import Evidence
 import Foundation
 import GRDB
@@ -115,7 +116,7 @@ struct CaptureListPage {
     let older = listing.newer != nil || hasMore ? shown.last.map { listing.query(("cursor", $0.cursor)) } : nil
     let newer = listing.cursor != nil || listing.newer != nil && hasMore ? shown.first.map { listing.query(("newer", $0.cursor)) } : nil
     let contents = Contents(
-      summary: counts.isEmpty ? "" : counts.map { "\(Figure.grouped($0.0)) \($0.1)" }.joined(separator: ", "),
+      summary: counts.isEmpty ? "" : counts.map { "\($0.0.grouped) \($0.1)" }.joined(separator: ", "),
       text: listing.text ?? "", types: Self.choices(CaptureType.allCases.map { ($0.rawValue, $0.rawValue) }, listing.type?.rawValue),
       statuses: Self.choices(CaptureStatus.allCases.map { ($0.rawValue, $0.rawValue) }, listing.status?.rawValue),
       badges: Self.choices(VerificationBadge.State.allCases.map { ($0.rawValue, $0.words) }, listing.badge?.rawValue),

@@ -214,7 +214,7 @@ struct CapturePages {
     }
     let files = (isGuest ? [] : found.files).map {
       File(
-        name: $0.name, href: "/captures/\(capture.id)/files/\(Figure.address($0.name))", bytes: Figure.grouped($0.bytes), sha256: $0.sha256)
+        name: $0.name, href: "/captures/\(capture.id)/files/\(Figure.address($0.name))", bytes: $0.bytes.grouped, sha256: $0.sha256)
     }
     func image(_ name: String) -> String? {
       data.hasImage(of: capture.id, name) ? "\(address)/\(name)" : nil

@@ -1,3 +1,4 @@
+import Model
 import Foundation
 import GRDB
 import HTTPTypes
@@ -67,8 +68,8 @@ struct DatasetPages {
         return Row(
           name: dataset.name, href: "/datasets/\(Figure.address(dataset.name))/report",
           download: "/datasets/\(Figure.address(dataset.name))/download", project: dataset.project,
-          address: Figure.escaped(dataset.name), captures: Figure.grouped(dataset.captures), takes: Figure.grouped(dataset.takes),
-          rows: Figure.grouped(dataset.rows), size: Figure.size(Self.bytes(below: folder)),
+          address: Figure.escaped(dataset.name), captures: dataset.captures.grouped, takes: dataset.takes.grouped,
+          rows: dataset.rows.grouped, size: Figure.size(Self.bytes(below: folder)),
           written: Figure.time(stamp.milliseconds))
       }
     }

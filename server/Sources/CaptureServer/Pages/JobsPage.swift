@@ -1,3 +1,4 @@
+import Model
 import GRDB
 import Hummingbird
 
@@ -81,10 +82,10 @@ struct JobsPage {
     let canChange = context.key?.allows(.change) ?? true
     let all = running + waiting + failed
     let contents = Contents(
-      summary: "\(Figure.grouped(running)) running, \(Figure.grouped(waiting)) waiting, \(Figure.grouped(failed)) failed",
+      summary: "\(running.grouped) running, \(waiting.grouped) waiting, \(failed.grouped) failed",
       notice: jobs.contains { $0.worker != nil } ? nil : notice,
       isIdle: all == 0, jobs: jobs.map { row($0, now, canChange: canChange) },
-      more: all > jobs.count ? "These are \(jobs.count) of \(Figure.grouped(all)) jobs." : nil)
+      more: all > jobs.count ? "These are \(jobs.count) of \(all.grouped) jobs." : nil)
     return try await page.response("Jobs", template: "jobs", contents, place: "/jobs", for: context)
   }
 

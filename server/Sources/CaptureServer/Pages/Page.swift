@@ -224,13 +224,6 @@ enum Figure {
     return whole < 6000 ? "\(whole / 60) min \(whole % 60) s" : "\(whole / 3600) h \(whole % 3600 / 60) min"
   }
 
-  /// Such as 12,345,678.
-  static func grouped(_ number: Int64) -> String {
-    let digits = Array(String(number.magnitude))
-    return (number < 0 ? "-" : "")
-      + digits.enumerated().map { ($0 > 0 && (digits.count - $0) % 3 == 0 ? "," : "") + String($1) }.joined()
-  }
-
   /// RFC 3986, section 2.3.
   static let unreserved = CharacterSet(charactersIn: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 }

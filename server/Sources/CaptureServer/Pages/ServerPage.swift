@@ -1,3 +1,4 @@
+import Model
 import GRDB
 import Hummingbird
 
@@ -68,7 +69,7 @@ struct ServerPage {
     let quota = configuration.projectQuota
     let percent = quota > 0 ? 100 * Double(use.bytes) / Double(quota) : nil
     return Project(
-      name: Figure.short(use.project, 100), captures: Figure.grouped(use.captures), kept: Figure.size(use.bytes),
+      name: Figure.short(use.project, 100), captures: use.captures.grouped, kept: Figure.size(use.bytes),
       quota: quota > 0 ? Figure.size(quota) : "none", used: percent.map { "\(Int(min($0, 999).rounded(.down))) %" },
       tone: percent.map { $0 >= 100 ? "bad" : $0 >= Self.nearly ? "fair" : "soft" } ?? "")
   }

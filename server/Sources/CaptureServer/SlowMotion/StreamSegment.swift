@@ -1,3 +1,4 @@
+import Model
 import Connections
 import Crypto
 import Foundation
@@ -44,10 +45,7 @@ final class StreamSegment: @unchecked Sendable {
 
   static let description = "recording.json"
   static let list = "frames.tsv"
-  static func image(_ number: Int) -> String {
-    let digits = String(number)
-    return "rgb/" + String(repeating: "0", count: max(0, 6 - digits.count)) + digits + ".jpg"
-  }
+  static func image(_ number: Int) -> String { "rgb/" + number.padded(to: 6) + ".jpg" }
 
   /// A take that is longer is cut: the converter takes no more than 600 s and 20,000 frames by default, and what a broken disk can cost
   /// should be small.

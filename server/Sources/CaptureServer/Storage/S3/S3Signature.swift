@@ -1,3 +1,4 @@
+import Model
 import Crypto
 import Foundation
 
@@ -73,11 +74,7 @@ package struct S3Signature {
   private static func stamps(_ seconds: Int64) -> (day: String, instant: String) {
     var (time, parts) = (time_t(seconds), tm())
     gmtime_r(&time, &parts)
-    func text(_ number: Int32, _ digits: Int) -> String {
-      let text = String(number)
-      return String(repeating: "0", count: max(0, digits - text.count)) + text
-    }
-    let day = text(parts.tm_year + 1900, 4) + text(parts.tm_mon + 1, 2) + text(parts.tm_mday, 2)
-    return (day, "\(day)T\(text(parts.tm_hour, 2))\(text(parts.tm_min, 2))\(text(parts.tm_sec, 2))Z")
+    let day = (parts.tm_year + 1900).padded(to: 4) + (parts.tm_mon + 1).padded(to: 2) + parts.tm_mday.padded(to: 2)
+    return (day, "\(day)T\(parts.tm_hour.padded(to: 2))\(parts.tm_min.padded(to: 2))\(parts.tm_sec.padded(to: 2))Z")
   }
 }

@@ -1,5 +1,6 @@
 import Evidence
 import Foundation
+import Uploader
 
 /// A bundle that the command `takeset simulate realitycam-bundle` made, as the body of an upload.
 struct SimulatedBundleFolder: Sendable {

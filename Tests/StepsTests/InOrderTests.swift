@@ -4,7 +4,7 @@ import Testing
 
 @testable import Steps
 
-@Suite struct OrderedRowsTests {
+@Suite struct InOrderTests {
   private struct Broken: Error, Equatable { var index: Int }
 
   @Test(arguments: [1, 2, 7]) func productsAreStoredInOrder(threads: Int) throws {

@@ -6,6 +6,7 @@ import Model
 import Simulate
 import Synchronization
 import TakesetRecorder
+import Uploader
 
 /// A slow-motion camera that the recorder's `LiveCamera` drives, with frames of a simulated scene at their times.
 ///

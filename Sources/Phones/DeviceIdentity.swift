@@ -1,5 +1,6 @@
 import Foundation
 import Simulate
+import Uploader
 
 /// A simulated phone: its key, the id that a server gave it, and the number of its last signature.
 struct DeviceIdentity: Codable, Sendable {

@@ -1,3 +1,4 @@
+import Steps
 import ArgumentParser
 import Foundation
 import Runs
@@ -59,4 +60,22 @@ struct ConvertTakeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(commandName: "convert-take", shouldDisplay: false)
 
   func run() throws { ConversionChild.run() }
+}
+
+/// How inputs are searched for takes.
+struct InputOptions: ParsableArguments {
+  @Flag(help: "Also search directories that are symbolic links; links among the files of a take are never followed.")
+  var followLinks = false
+}
+
+/// `--jobs` of every command that works in parallel.
+struct JobOptions: ParsableArguments {
+  @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
+  var jobs: Int?
+
+  var threads: Int { jobs ?? Cores.available }
+
+  func validate() throws {
+    if let jobs, !(1...1024).contains(jobs) { throw ValidationError("--jobs: expected 1 to 1024, found \(jobs)") }
+  }
 }

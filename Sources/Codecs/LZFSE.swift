@@ -14,15 +14,9 @@ package enum LZFSE {
   /// - Throws: `Failure` for a damaged stream, one of another length, and the kinds of blocks that only old or other encoders write.
   package static func decode(_ input: UnsafeRawBufferPointer, count: Int, into output: inout [UInt8]) throws(Failure) {
     if output.count != count { output = [UInt8](repeating: 0, count: count) }
-    var failure: Failure?
-    output.withUnsafeMutableBytes { output in
-      do {
-        try decode(input, into: output)
-      } catch let error as Failure {
-        failure = error
-      } catch {}
+    try output.withUnsafeMutableBufferPointer { output throws(Failure) in
+      try decode(input, into: UnsafeMutableRawBufferPointer(output))
     }
-    if let failure { throw failure }
   }
 
   /// Number of bytes that the headers of a stream's blocks announce; `nil` for a damaged stream and for blocks that are not read.

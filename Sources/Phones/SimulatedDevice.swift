@@ -1,5 +1,6 @@
 import Foundation
 import HTTP
+import Uploader
 
 /// `takeset simulate device`: a phone that registers its key, makes captures and sends them, signed.
 package struct SimulatedDevice: Sendable {

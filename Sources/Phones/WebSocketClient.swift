@@ -1,15 +1,15 @@
-internal import CCrypto
-public import Foundation
-internal import Synchronization
+import CCrypto
+import Foundation
+import Synchronization
 
 /// A WebSocket (RFC 6455) over a plain connection, for simulated cameras: libcurl of today's systems has none. Sending and receiving may be on different
 /// threads.
-public final class WebSocketClient: Sendable {
-  public struct Failure: Error, CustomStringConvertible {
-    public let description: String
+final class WebSocketClient: Sendable {
+  struct Failure: Error, CustomStringConvertible {
+    let description: String
   }
 
-  public enum Message: Sendable, Equatable {
+  enum Message: Sendable, Equatable {
     case text(String)
     case binary([UInt8])
   }
@@ -27,7 +27,7 @@ public final class WebSocketClient: Sendable {
   ///
   /// - Parameter timeout: Seconds without a byte after which sending or receiving fails.
   /// - Throws: `Failure`.
-  public init(_ url: URL, timeout: Double = 45) throws {
+  init(_ url: URL, timeout: Double = 45) throws {
     guard url.scheme?.lowercased() == "ws", let host = url.host else {
       throw Failure(description: "\(url): expected an address such as ws://192.168.1.10:8080/camera")
     }
@@ -97,7 +97,7 @@ public final class WebSocketClient: Sendable {
     return Data(digest).base64EncodedString()
   }
 
-  public func send(_ message: Message) throws {
+  func send(_ message: Message) throws {
     switch message {
     case .text(let text): try send(Opcode.text, Array(text.utf8))
     case .binary(let bytes): try send(Opcode.binary, bytes)
@@ -122,7 +122,7 @@ public final class WebSocketClient: Sendable {
   ///
   /// - Returns: `nil` where the server has closed the WebSocket.
   /// - Throws: `Failure`, also when nothing comes for the time of `init`.
-  public func receive() throws -> Message? {
+  func receive() throws -> Message? {
     var whole: [UInt8] = []
     var kind: UInt8?
     while true {
@@ -152,7 +152,7 @@ public final class WebSocketClient: Sendable {
   }
 
   /// Closes the WebSocket; one that waits for a message fails.
-  public func close() {
+  func close() {
     try? send(Opcode.close, [3, 232])
     shutdown(socket, Int32(SHUT_RDWR))
   }

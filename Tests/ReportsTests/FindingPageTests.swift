@@ -1,9 +1,8 @@
-import Explanations
 import Foundation
 import Model
 import Testing
 
-@testable import Explanations
+@testable import Reports
 
 @Suite struct FindingPageTests {
   @Test(arguments: FindingCode.allCases) func everyCodeSaysWhatItMeansAndWhatToDo(code: FindingCode) throws {
