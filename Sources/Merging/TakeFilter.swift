@@ -247,7 +247,7 @@ package struct TakeFilter: Sendable {
       guard let value = words.first, value.isQuoted || !"()".contains(value.text) else {
         throw mistake("expected a value after \(operation.text)")
       }
-      if operators.contains("<="), !DecimalNumber.isOne(value.text) { throw mistake("expected a number, found \(value.text)") }
+      if operators.contains("<="), !DecimalNumber.isDecimal(value.text) { throw mistake("expected a number, found \(value.text)") }
       if operation.text != "~", let known = Self.known[field.text], !known.contains(value.text) {
         let meant = Spelling.hint(for: value.text, among: known)
         let all = known.count < 10 ? " (\(known.joined(separator: ", ")))" : ""

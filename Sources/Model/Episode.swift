@@ -144,14 +144,14 @@ package struct Episode: Sendable {
 
   /// The episode with only these frames, given as ascending rows; the others are counted as dropped for `reason`.
   ///
-  /// - Parameter goesOn: Whether the frame after the last one is as good as those that are kept, and only cut off.
-  package func keeping(_ rows: [Int], dropping reason: String, goesOn: Bool = false) -> Episode {
+  /// - Parameter continues: Whether the frame after the last one is as good as those that are kept, and only cut off.
+  package func keeping(_ rows: [Int], dropping reason: String, continues: Bool = false) -> Episode {
     var kept = self
     if let last = rows.last, last < frames.count - 1 {
       // Where tracking jumped, the step to the next frame is no motion.
       let jumps = frames.quality.indices.contains(last + 1) && frames.quality[last + 1].contains(.poseJump)
       kept.following =
-        goesOn && !jumps
+        continues && !jumps
         ? Following(timestamp: frames.timestamps[last + 1], rows: streams.compactMapValues { $0.rows.map { $0[last + 1] } }) : nil
     }
     kept.frames.timestamps = rows.map { frames.timestamps[$0] }
@@ -174,7 +174,7 @@ package struct Episode: Sendable {
     var end = frames.count - 1
     // Where tracking jumped to the row that is gone, the one before has no next row either.
     while end > 0, frames.quality.indices.contains(end), frames.quality[end].contains(.poseJump) { end -= 1 }
-    var kept = keeping(Array(0..<end), dropping: "no-next-row", goesOn: true)
+    var kept = keeping(Array(0..<end), dropping: "no-next-row", continues: true)
     // Fewer rows at the end do not change the rate.
     kept.frames.nominalRate = frames.nominalRate ?? frames.cadence.rateHz
     return kept

@@ -42,12 +42,12 @@ package struct SampleRequest: Equatable, Sendable {
 
   package var form = Form.decoded
   /// The smallest sufficient image size, at which a source may decode if that costs less. The cursor's `size` is the actual one.
-  package var enough: ImageSize?
+  package var minimumSize: ImageSize?
   /// Whether the cursor reads runs independently, without prefetching.
   package var isStandalone = false
 
-  package init(form: Form = .decoded, enough: ImageSize? = nil, isStandalone: Bool = false) {
-    (self.form, self.enough, self.isStandalone) = (form, enough, isStandalone)
+  package init(form: Form = .decoded, minimumSize: ImageSize? = nil, isStandalone: Bool = false) {
+    (self.form, self.minimumSize, self.isStandalone) = (form, minimumSize, isStandalone)
   }
 }
 

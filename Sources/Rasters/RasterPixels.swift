@@ -18,10 +18,10 @@ struct RasterPixels: SampleMap {
   func request(_ request: SampleRequest) -> SampleRequest {
     var request = request
     switch map {
-    case .resize(let target): request.enough = isImage ? target : nil
-    case .rotate(let rotation): request.enough = request.enough.map(rotation.size)
+    case .resize(let target): request.minimumSize = isImage ? target : nil
+    case .rotate(let rotation): request.minimumSize = request.minimumSize.map(rotation.size)
     // The wanted pixels are only known at the full size.
-    case .window: request.enough = nil
+    case .window: request.minimumSize = nil
     }
     return request
   }

@@ -39,7 +39,7 @@ package struct ResampledDepth: SampleSource {
 
   package func makeCursor(_ request: SampleRequest) throws -> any SampleCursor {
     var request = request
-    request.enough = nil
+    request.minimumSize = nil
     let base = try base.makeCursor(request)
     guard request.form == .decoded else { return base }
     return Cursor(self, base, try companion?.source.makeCursor(request))

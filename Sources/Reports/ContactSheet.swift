@@ -116,7 +116,7 @@ package struct ContactSheet {
   }
 
   private func images(_ stream: SampleStream, _ rows: [Int], _ size: ImageSize) throws -> [[UInt8]?] {
-    let cursor = try stream.source.makeCursor(SampleRequest(enough: size))
+    let cursor = try stream.source.makeCursor(SampleRequest(minimumSize: size))
     let resizer = ImageResizer(from: cursor.size ?? stream.spec.gridSize, to: size)
     return try samples(stream, rows, cursor).map { image in
       guard let image else { return nil }

@@ -165,7 +165,7 @@ extension Pipeline {
       let ranges = try whole.frames.count == 0 ? [0..<0] : splitter.episodes(of: whole)
       return ranges.enumerated().map { part, rows in
         var trace = take
-        trace.episode = whole.keeping(Array(rows), dropping: "other-episodes", goesOn: true)
+        trace.episode = whole.keeping(Array(rows), dropping: "other-episodes", continues: true)
         // Fewer rows do not change the rate.
         trace.episode.frames.nominalRate = whole.frames.nominalRate ?? whole.frames.cadence.rateHz
         trace.episode = trace.episode.endingBeforeTheNextRow()

@@ -178,7 +178,7 @@ package enum PipelineFile {
         if node.null != nil { return .null }
         if node.int != nil || node.float != nil {
           guard node.float?.isFinite != false else { throw PipelineFileError(path, "expected a finite number, found \(scalar.string)") }
-          guard DecimalNumber.isOne(scalar.string) else {
+          guard DecimalNumber.isDecimal(scalar.string) else {
             throw PipelineFileError(
               path, "expected a number in decimal digits, found \(scalar.string); text that looks like one needs quotes")
           }

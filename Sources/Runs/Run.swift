@@ -120,34 +120,34 @@ package struct Run: Sendable {
     } catch {
       throw OutputFailure(error, writing: directory.journal)
     }
-    let ledger = RunResults(
+    let results = RunResults(
       journal, conversion, directory: directory.path, stopsAtFailure: stopsAtFailure, countsEarlierWarnings: countsEarlierWarnings,
       report: report)
     // What a watch has found and is gone or cannot be read a moment later is found again; it is no failure.
     let unmatched = watched == nil ? search.unmatched : []
     if watched != nil { for input in search.unmatched { report(.log("\(input.path.onOneLine): \(input.failure.message)")) } }
     report(.found(takes: search.found.count + unmatched.count))
-    for input in unmatched { ledger.fail(input) }
+    for input in unmatched { results.fail(input) }
 
-    let cancelled: @Sendable () -> Bool = { isCancelled() || ledger.isStopped }
-    let freshness = UpToDateCheck(
-      journal: journal, earlier: ledger.earlierByTake, conversion: conversion, directory: directory.path, checksContent: checksContent,
+    let cancelled: @Sendable () -> Bool = { isCancelled() || results.isStopped }
+    let upToDate = UpToDateCheck(
+      journal: journal, earlier: results.earlierByTake, conversion: conversion, directory: directory.path, checksContent: checksContent,
       replaces: replaces, checks: checks)
-    try convert(search, conversion, freshness, ledger, directory.path, cancelled)
+    try convert(search, conversion, upToDate, results, directory.path, cancelled)
 
-    if let failure = ledger.outputFailure { throw failure }
-    var summary = ledger.summary
+    if let failure = results.outputFailure { throw failure }
+    var summary = results.summary
     summary.isCancelled = isCancelled()
     if summary.isCancelled { return summary }
     if watched != nil, journal.entries.isEmpty {
       summary.isUpToDate = true
       return summary
     }
-    var seen = ledger.seen(search)
+    var seen = results.seen(search)
     if let watched { seen.formUnion(journal.entries.values.filter { watched.isStanding($0.location) }.map(\.id.take)) }
-    var gone = ledger.isStopped ? [] : vanished(search, seen, freshness, directory, conversion, report)
+    var gone = results.isStopped ? [] : vanished(search, seen, upToDate, directory, conversion, report)
     summary.pruned = gone.count
-    gone += ledger.obsolete.subtracting(gone)
+    gone += results.obsolete.subtracting(gone)
     let removed = Set(gone)
     // A watch looks at parts of the inputs.
     let ignored = watched == nil ? search.ignored.findings : []
@@ -159,7 +159,7 @@ package struct Run: Sendable {
       vanished: orphans.map(\.id.text),
       ignored: ignored)
     summary.isUpToDate =
-      !ledger.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp.isRecorded(in: directory.path)
+      !results.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp.isRecorded(in: directory.path)
     if !summary.isUpToDate {
       // Takes to remove first leave the journal, the index and the manifest; their shards are removed last: a leftover file is harmless.
       do {
@@ -170,7 +170,7 @@ package struct Run: Sendable {
       summary.findings = try publish(directory, journal, conversion, seen, ignored, started)
     }
     // A shard whose journal line was damaged may be the only remaining copy of its take.
-    if earlier.damaged == 0, !ledger.isStopped { sweep(directory, journal, removed) }
+    if earlier.damaged == 0, !results.isStopped { sweep(directory, journal, removed) }
     return summary
   }
 
@@ -194,7 +194,7 @@ package struct Run: Sendable {
   }
 
   private func convert(
-    _ search: TakeSearch, _ conversion: TakeConversion, _ freshness: UpToDateCheck, _ ledger: RunResults, _ directory: String,
+    _ search: TakeSearch, _ conversion: TakeConversion, _ upToDate: UpToDateCheck, _ results: RunResults, _ directory: String,
     _ isCancelled: @escaping @Sendable () -> Bool
   ) throws {
     // Made one after the other: a task holds all options of its reader.
@@ -204,7 +204,7 @@ package struct Run: Sendable {
     }
     let share = ThreadShare(threads: max(1, self.jobs), takes: isolated ?? 0)
     let isolate = isolation.map { IsolatedConversion(conversion, command: $0.command, limits: $0.limits) }
-    if isolated ?? 0 > 0, let shortcoming = IsolatedConversion.shortcoming { ledger.log(shortcoming) }
+    if isolated ?? 0 > 0, let shortcoming = IsolatedConversion.shortcoming { results.log(shortcoming) }
     Scheduler(
       jobs: jobs, threads: max(1, self.jobs),
       work: Scheduler.Work(
@@ -213,37 +213,37 @@ package struct Run: Sendable {
             let isIsolated = isolation?.policy.applies(to: job.task) == true
             if isIsolated { share.open() }
             try conversion.list(job)
-            switch try freshness.verdict(job, isCancelled: isCancelled, log: ledger.log) {
+            switch try upToDate.verdict(job, isCancelled: isCancelled, log: results.log) {
             case .fresh(let entries):
-              ledger.keep(entries)
+              results.keep(entries)
               return false
             case .kept(let reason):
-              ledger.keep(job.task.id, despite: reason)
+              results.keep(job.task.id, despite: reason)
               return false
             case .stale(let reason):
-              if let reason { ledger.log("\(job.task.id): \(reason), and it is rebuilt") }
+              if let reason { results.log("\(job.task.id): \(reason), and it is rebuilt") }
               Self.loadLibraryVersions
             }
-            ledger.start(job.task.id)
+            results.start(job.task.id)
             if let isolate, isIsolated {
-              let results = Result { try share.use { try isolate(job, in: directory, threads: $0, isCancelled: isCancelled) } }
-              if let results = try? results.get() { ledger.didConvert(results) }
-              ledger.finish(job, results)
+              let outcome = Result { try share.use { try isolate(job, in: directory, threads: $0, isCancelled: isCancelled) } }
+              if let converted = try? outcome.get() { results.didConvert(converted) }
+              results.finish(job, outcome)
               return false
             }
             try conversion.open(job, in: directory)
             return true
           } catch {
-            if !isCancelled(), !(error is CancellationError), let kept = freshness.additions(to: job.task.id) {
-              ledger.keep(job.task.id, despite: "\(error), but \(kept)")
+            if !isCancelled(), !(error is CancellationError), let kept = upToDate.additions(to: job.task.id) {
+              results.keep(job.task.id, despite: "\(error), but \(kept)")
             } else {
-              ledger.finish(job, Result { try conversion.giveUp(job, error, isCancelled: isCancelled) })
+              results.finish(job, Result { try conversion.giveUp(job, error, isCancelled: isCancelled) })
             }
             return false
           }
         },
         finish: { job in
-          ledger.finish(
+          results.finish(
             job,
             Result {
               do { return try conversion.seal(job, isCancelled: isCancelled) } catch {
@@ -251,7 +251,7 @@ package struct Run: Sendable {
               }
             })
         },
-        didStore: { ledger.didStore($0) }, isCancelled: isCancelled)
+        didStore: { results.didStore($0) }, isCancelled: isCancelled)
     ).run()
   }
 
@@ -307,7 +307,7 @@ package struct Run: Sendable {
   /// Ids of the takes to remove: those that are no longer among the inputs, if pruning was requested, those of a replaced pipeline, and
   /// those whose files belong to another take now.
   private func vanished(
-    _ search: TakeSearch, _ seen: Set<String>, _ freshness: UpToDateCheck, _ directory: OutputDirectory, _ conversion: TakeConversion,
+    _ search: TakeSearch, _ seen: Set<String>, _ upToDate: UpToDateCheck, _ directory: OutputDirectory, _ conversion: TakeConversion,
     _ report: (Event) -> Void
   ) -> [String] {
     if prunes, !search.unmatched.isEmpty {
@@ -319,15 +319,15 @@ package struct Run: Sendable {
     /// Whether all that an episode was made of is in a take that was written since: a movie that was converted before the rest of its take had
     /// arrived, and would be in the dataset twice.
     func isPart(_ entry: Journal.Entry) -> Bool {
-      guard let owner = owners[entry.location], let whole = try? inputDigests(of: owner, freshness.journal),
-        let part = try? TakeRecord(json: freshness.journal.record(of: entry.id.text)).inputs.map(\.digest)
+      guard let owner = owners[entry.location], let whole = try? inputDigests(of: owner, upToDate.journal),
+        let part = try? TakeRecord(json: upToDate.journal.record(of: entry.id.text)).inputs.map(\.digest)
       else { return false }
       return !part.isEmpty && whole.isSuperset(of: part)
     }
     func reason(_ entry: Journal.Entry) -> String {
       parts.contains(entry.id) ? "is part of another take now" : "is no longer among the inputs"
     }
-    let gone = freshness.journal.entries.values.filter { entry in
+    let gone = upToDate.journal.entries.values.filter { entry in
       // An entry for an unmatched input is obsolete once that input is no longer given, and so is a take whose input and episode
       // are both gone.
       if seen.contains(entry.id.take) { return false }
@@ -339,7 +339,7 @@ package struct Run: Sendable {
           || parts.contains(entry.id)
       else { return false }
       guard !kept.contains(entry.id.take) else { return false }
-      guard let additions = freshness.additions(to: entry.id.take) else { return true }
+      guard let additions = upToDate.additions(to: entry.id.take) else { return true }
       kept.insert(entry.id.take)
       report(.log("\(entry.id.take): it \(reason(entry)), but \(additions)"))
       return false

@@ -1,7 +1,7 @@
 /// Numbers as people write them: decimal digits, a point, an exponent. YAML 1.1 and C read more as numbers, and not as was meant: `1:30` as
 /// 90, `010` as 8, `1_000`, `0x10`, `nan`.
 package enum DecimalNumber {
-  package static func isOne(_ text: String) -> Bool {
+  package static func isDecimal(_ text: String) -> Bool {
     var rest = text.utf8[...]
     func digits() -> Int {
       let count = rest.prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }.count

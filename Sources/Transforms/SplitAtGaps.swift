@@ -25,7 +25,7 @@ package struct SplitAtGaps: Transform {
     if keep == .longest, let longest = segments.max(by: { $0.count < $1.count }) {
       segments = [segments.first { $0.count == longest.count } ?? longest]
     }
-    var split = episode.keeping(segments.flatMap { Array($0) }, dropping: "short-stretch", goesOn: true)
+    var split = episode.keeping(segments.flatMap { Array($0) }, dropping: "short-stretch", continues: true)
     split.frames.segment = segments.enumerated().flatMap { number, segment in segment.map { _ in Int64(number) } }
     // Dropping segments opens new gaps but does not change the rate.
     split.frames.nominalRate =

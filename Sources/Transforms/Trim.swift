@@ -54,7 +54,7 @@ package struct Trim: Transform {
     }
     lower += min(startFrames, times.count)
     upper -= min(endFrames, times.count)
-    var trimmed = episode.keeping(lower < upper ? Array(lower..<upper) : [], dropping: "trimmed", goesOn: true)
+    var trimmed = episode.keeping(lower < upper ? Array(lower..<upper) : [], dropping: "trimmed", continues: true)
     // What is left has the rate of the whole, by which its gaps are told.
     trimmed.frames.nominalRate = episode.frames.nominalRate ?? episode.frames.cadence.rateHz
     return trimmed

@@ -106,12 +106,12 @@ struct UploadContent: Sendable {
   ///
   /// - Parameters:
   ///   - withFiles: Whether the digest of each file is wanted.
-  ///   - goesOn: Asked after every few megabytes; where it says no, `CancellationError` is thrown.
-  func digests(withFiles: Bool = false, _ goesOn: () -> Bool = { true }) throws -> (all: String, files: [String]) {
+  ///   - continues: Asked after every few megabytes; where it says no, `CancellationError` is thrown.
+  func digests(withFiles: Bool = false, _ continues: () -> Bool = { true }) throws -> (all: String, files: [String]) {
     let all = SHA256()
     var files: [String] = []
     guard tree.isFolder else {
-      try read(0..<count, goesOn) { all.update($0) }
+      try read(0..<count, continues) { all.update($0) }
       let digest = all.finish().description
       return (digest, withFiles ? [digest] : [])
     }
@@ -120,7 +120,7 @@ struct UploadContent: Sendable {
       all.update(header)
       let own = SHA256()
       let start = starts[index] + Int64(header.count)
-      try read(start..<start + file.bytes, goesOn) {
+      try read(start..<start + file.bytes, continues) {
         all.update($0)
         if withFiles { own.update($0) }
       }
@@ -132,13 +132,13 @@ struct UploadContent: Sendable {
   }
 
   /// Some bytes, a block at a time.
-  private func read(_ range: Range<Int64>, _ goesOn: () -> Bool, _ body: (UnsafeRawBufferPointer) -> Void) throws {
+  private func read(_ range: Range<Int64>, _ continues: () -> Bool, _ body: (UnsafeRawBufferPointer) -> Void) throws {
     var offset = range.lowerBound
     repeat {
       let next = min(offset + 4 << 20, range.upperBound)
       try read(offset..<next).withUnsafeBytes(body)
       offset = next
-      guard goesOn() else { throw CancellationError() }
+      guard continues() else { throw CancellationError() }
     } while offset < range.upperBound
   }
 }

@@ -20,9 +20,9 @@ import TestSupport
 
   @Test func smallSquareImagesWithoutVideoAndIMUArePacked() throws {
     let packed = try variant(["rgb/000000.jpg"], images: square)
-    #expect(packed.name == "packed" && packed.isPacked)
+    #expect(packed.name == .packed && packed.isPacked)
     for size in [SessionVariant.recordedSize, ImageSize(width: 240, height: 180)] {
-      #expect(try variant(["rgb/000000.jpg"], images: size).name == "v2")
+      #expect(try variant(["rgb/000000.jpg"], images: size).name == .v2)
     }
   }
 
@@ -30,6 +30,6 @@ import TestSupport
   @Test(arguments: [["imu.json"], ["video.mov"], ["imu.json", "video.mov"]])
   func aSessionWithVideoOrIMUIsNotPacked(files: [String]) throws {
     let whole = try variant(["rgb/000000.jpg"] + files, images: square)
-    #expect(whole.name == "v2" && !whole.isPacked)
+    #expect(whole.name == .v2 && !whole.isPacked)
   }
 }

@@ -125,38 +125,28 @@ import TestSupport
     #expect(throws: TakeFailure.self) { try place.archive(other) }
   }
 
-  /// No reader names another, nor another's files.
+  /// No reader names another, nor what is in another's folder; what several use is in `Kit` and `Movie`.
   @Test func readersDoNotKnowEachOther() throws {
-    let folders = [
-      "StackSession": "stack", "StrayScanner": "stray", "RealityCam": "reality", "Record3D": "record", "ScannerApp": "scanner",
-      "Polycam": "polycam", "IPhUMI": "iphumi", "TransformsJSON": "transforms", "AnySense": "anysense",
-      "ARKitScenes": "arkitscenes", "SpectacularRec": "spectacular", "OpenCameraSensors": "opencamera",
-    ]
-    let names = [
-      "StackSession", "StrayScanner", "RealityCam", "SlowMotionVideo", "OdometryFile", "PosesFile", "SessionFolder", "BundleFolder",
-      "Record3D", "ScannerApp", "Polycam", "IPhUMI", "TransformsJSON", "AnySense", "ARKitScenes",
-      "SpectacularRec", "OpenCameraSensors",
-    ]
     let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().appendingPathComponent("../../Sources/Readers")
     let files = (FileManager.default.enumerator(atPath: root.path)?.allObjects ?? []).compactMap { $0 as? String }.filter {
       $0.hasSuffix(".swift")
     }
-    #expect(files.count > 20)
+    let readers = Set(Self.readers.map { "\(type(of: $0))" })
+    func name(of file: String) -> String { String(file.dropLast(".swift".count).split(separator: "/").last ?? "") }
+    let own = Set(files.filter { readers.contains(name(of: $0)) }.map(folder(of:))).subtracting(["Movie"])
+    // The folder of each type that is named as its file.
+    let owners = Dictionary(
+      uniqueKeysWithValues: files.filter { own.contains(folder(of: $0)) || readers.contains(name(of: $0)) }.map {
+        (name(of: $0), folder(of: $0))
+      })
+    #expect(readers.isSubset(of: owners.keys) && owners.count > 40)
     for file in files {
       let text = try String(contentsOf: root.appendingPathComponent(file), encoding: .utf8)
-      let folder = file.split(separator: "/").first.map(String.init) ?? ""
-      let own = folders[folder] == nil ? [] : try ownNames(root.appendingPathComponent(folder))
-      for name in names where !own.contains(name) && !(folder == "Movie" && name == "SlowMotionVideo") {
-        let isThere = text.split { !$0.isLetter && !$0.isNumber }.contains { $0 == name }
-        #expect(!isThere, "\(file) names \(name)")
+      for word in Set(text.split { !$0.isLetter && !$0.isNumber }) {
+        if let owner = owners[String(word)] { #expect(owner == folder(of: file), "\(file) names \(word)") }
       }
     }
   }
 
-  private func ownNames(_ folder: URL) throws -> Set<String> {
-    Set(
-      try FileManager.default.contentsOfDirectory(atPath: folder.path).map { String($0.dropLast(".swift".count)) } + [
-        folder.lastPathComponent
-      ])
-  }
+  private func folder(of file: String) -> String { file.split(separator: "/").first.map(String.init) ?? "" }
 }

@@ -6,14 +6,14 @@ import TestSupport
 @testable import Runs
 @testable import Steps
 
-/// Takes are files whose name ends in `.take`; and `NAME.list` next to `NAME.take`, which then belongs to it.
+/// Takes are files whose name ends in `.take`; and `NAME.json` next to `NAME.take`, which then belongs to it.
 private struct OneFile: Reader {
   static let name = "one-file"
   static let summary = "Takes of one file, for tests"
 
   func recognize(_ place: TakePlace) throws -> Candidate? {
-    let movie = place.path.dropLast(".list".count) + ".take"
-    let isList = try place.name.hasSuffix(".list") && Directory.kind(at: String(movie)) == .file
+    let movie = place.path.dropLast(".json".count) + ".take"
+    let isList = try place.name.hasSuffix(".json") && Directory.kind(at: String(movie)) == .file
     guard isList || place.name.hasSuffix(".take") else { return nil }
     return Candidate(.certain, stem: place.stem, companions: isList ? [String(movie)] : []) { [path = place.path] in
       TakeInputs(file: path, role: .movie)
@@ -57,16 +57,16 @@ private struct OneFile: Reader {
 
   @Test func aFileThatBelongsToAnotherTakeIsNoTakeWhicheverArrivesFirst() throws {
     try directory.write("in/a.take", [1])
-    try directory.write("in/b.list", [1])
+    try directory.write("in/b.json", [1])
     let ready = watch()
     #expect(ready(0) == [] && ready(10) == ["a.take"], "nothing says yet that a movie belongs to a list")
-    try directory.write("in/a.list", [1])
+    try directory.write("in/a.json", [1])
     try directory.write("in/b.take", [1])
-    #expect(ready(11) == [] && ready(21) == ["a.list", "b.list"])
+    #expect(ready(11) == [] && ready(21) == ["a.json", "b.json"])
     try directory.write("in/a.take", [1, 2])
     #expect(ready(22) == [] && ready(31) == [], "the take waits until its movie rests")
-    #expect(ready(32) == ["a.list"])
-    try FileManager.default.removeItem(atPath: directory.path + "/in/b.list")
+    #expect(ready(32) == ["a.json"])
+    try FileManager.default.removeItem(atPath: directory.path + "/in/b.json")
     #expect(ready(33) == [] && ready(34) == [] && ready(44) == ["b.take"])
   }
 }

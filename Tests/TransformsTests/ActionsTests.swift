@@ -32,7 +32,7 @@ import TestSupport
   @Test func theLastRowOfACutEpisodeLeadsToTheNextRowOfTheTake() throws {
     var whole = Episode.posed([at(0), at(1), at(3), at(6), at(10)])
     whole.frames.nominalRate = 10
-    let cut = try acting([:], whole.keeping([1, 2], dropping: "trimmed", goesOn: true))
+    let cut = try acting([:], whole.keeping([1, 2], dropping: "trimmed", continues: true))
     var reader = RowReader(cut)
     #expect(try (0..<2).map { try reader.values(of: .actions, at: $0)[0] } == [2, 3])
     // Rows that were dropped for what they are do not follow.

@@ -42,8 +42,8 @@ import TestSupport
     take.frames.quality = [[], [], [], .poseJump, [.poseRepeated], []]
     #expect(try ranges(["at": "jumps"], take) == [0..<3, 3..<6])
     // The last row of the first part has no next row: what follows is somewhere else.
-    #expect(take.keeping([0, 1, 2], dropping: "part", goesOn: true).following == nil)
-    #expect(take.keeping([0, 1], dropping: "part", goesOn: true).following != nil)
+    #expect(take.keeping([0, 1, 2], dropping: "part", continues: true).following == nil)
+    #expect(take.keeping([0, 1], dropping: "part", continues: true).following != nil)
     take.dropsRowWithoutNext = true
     #expect(take.keeping([0, 1, 2, 3], dropping: "part").endingBeforeTheNextRow().frames.count == 2)
     take.dropsRowWithoutNext = false

@@ -118,7 +118,7 @@ struct StoredImages: SampleSource {
   var access: SampleAccess { .random }
 
   func makeCursor(_ request: SampleRequest) throws -> any SampleCursor {
-    let reduction = isPNG ? 1 : JPEGDecoder.reduction(from: size, covering: request.enough ?? size)
+    let reduction = isPNG ? 1 : JPEGDecoder.reduction(from: size, covering: request.minimumSize ?? size)
     let library = try file.library()
     return Cursor(
       source: self, library: library, dataset: try library.root.dataset(dataset), isEncoded: request.form == .encoded, reduction: reduction,

@@ -71,7 +71,7 @@ struct ImageFiles: SampleSource {
     init(source: ImageFiles, _ request: SampleRequest) throws {
       (self.source, form) = (source, request.form)
       // The decoder reads all of the data at any reduction, which is sufficient for a check. PNG files are only decoded whole.
-      let enough = form == .decoded ? request.enough ?? source.size : ImageSize(width: 1, height: 1)
+      let enough = form == .decoded ? request.minimumSize ?? source.size : ImageSize(width: 1, height: 1)
       reduction = source.encoding == nil ? 1 : JPEGDecoder.reduction(from: source.size, covering: enough)
       decoder = try ImageDecoder()
     }

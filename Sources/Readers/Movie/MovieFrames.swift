@@ -38,7 +38,7 @@ struct MovieFrames: SampleSource {
   func makeCursor(_ request: SampleRequest) -> any SampleCursor {
     Cursor(
       source: self, isStandalone: request.isStandalone,
-      converter: request.form == .check ? nil : FrameConverter(to: request.enough ?? size))
+      converter: request.form == .check ? nil : FrameConverter(to: request.minimumSize ?? size))
   }
 
   private struct Cursor: SampleCursor {

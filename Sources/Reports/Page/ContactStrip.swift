@@ -160,7 +160,7 @@ struct ContactStrip: Sendable {
   }
 
   private static func images(_ stream: SampleStream, _ rows: [Int], _ size: ImageSize) throws -> [[UInt8]?] {
-    let cursor = try stream.source.makeCursor(SampleRequest(enough: size))
+    let cursor = try stream.source.makeCursor(SampleRequest(minimumSize: size))
     let resizer = ImageResizer(from: cursor.size ?? stream.spec.gridSize, to: size)
     return samples(stream, rows, cursor).map { image in
       guard let image, image.count == resizer.source.width * resizer.source.height * 3 else { return nil }

@@ -14,7 +14,7 @@ package struct TaskWorker: Sendable {
     case rejected(reason: String)
     /// The take is bad. A result says so, and another attempt is useless.
     case failed(reason: String)
-    /// The take was not converted, because a shard in its place has what another program added. There is no result.
+    /// The take was not converted, because a shard in its place has what another program added. Its episode stays the result, if there was one.
     case kept(reason: String)
     /// The inputs are gone. There is no result.
     case vanished(reason: String)
@@ -81,14 +81,20 @@ package struct TaskWorker: Sendable {
   /// - Parameter isLast: Whether files that cannot be read now make the take a failed one, so that it holds up no other.
   private func attempt(_ task: TakeTask, isLast: Bool, _ isCancelled: @escaping @Sendable () -> Bool) throws -> Outcome {
     let job = TakeJob(task: task)
-    let done = try finished(task)
+    let found = try finished(task)
+    let done = found?.episodes
+    func adopt() throws { if let found, !found.isResult { try write(found.episodes, of: task) } }
     var obstacle: (any Error)?
     do { try conversion.list(job) } catch { obstacle = error }
     // Inputs that cannot be read any more do not undo what was converted from them.
     if let done, !done.contains(where: Self.mayDiffer), obstacle != nil || done.allSatisfy({ $0.entry.stamp == job.stamp?.description }) {
+      try adopt()
       return outcome(done, isNew: false)
     }
-    if let additions = try additions(to: task) { return .kept(reason: additions) }
+    if let additions = try additions(to: task) {
+      try adopt()
+      return .kept(reason: additions)
+    }
     do {
       guard try Directory.kind(at: task.location.path) != nil else {
         return .vanished(reason: "\(task.location.path) is gone; plan the tasks again without it")
@@ -122,7 +128,9 @@ package struct TaskWorker: Sendable {
     _ new: [TakeResult], of task: TakeTask, replacing old: [TaskResults.Episode]?, by attempt: AttemptDirectory
   ) throws -> [TaskResults.Episode] {
     let mayDiffer = new.contains { $0.record.mayDiffer }
-    if let other = try finished(task), other.map(\.record) != old?.map(\.record), mayDiffer || !other.contains(where: Self.mayDiffer) {
+    if let other = try finished(task)?.episodes, other.map(\.record) != old?.map(\.record),
+      mayDiffer || !other.contains(where: Self.mayDiffer)
+    {
       // Two conversions of the same bytes must have the same record.
       guard mayDiffer || other.first?.entry.stamp != new.first?.stamp || other.map(\.record) == new.map(\.record.canonicalBytes) else {
         throw NotDeterministic(
@@ -152,19 +160,22 @@ package struct TaskWorker: Sendable {
     return changed.additions
   }
 
-  private func finished(_ task: TakeTask) throws -> [TaskResults.Episode]? {
+  /// The episodes of a take, from its result or, where it has none, from a run that wrote the dataset.
+  private func finished(_ task: TakeTask) throws -> (episodes: [TaskResults.Episode], isResult: Bool)? {
     do {
-      if let found = try results.episodes(of: task) { return found }
-      // What a run on one machine has made of the take is its result.
+      if let found = try results.episodes(of: task) { return (found, true) }
       let known = try earlier.episodes(of: task.id)
-      guard try !known.isEmpty && results.areComplete(known, of: task) else { return nil }
-      let attempt = try AttemptDirectory(in: directory)
-      defer { attempt.discard() }
-      try results.write(known, of: task.id, by: attempt)
-      return known
+      return try !known.isEmpty && results.areComplete(known, of: task) ? (known, false) : nil
     } catch {
       throw OutputFailure("cannot read the result of \(task.id) in \(directory): \(error)")
     }
+  }
+
+  /// Makes what a run has made of a take its result.
+  private func write(_ episodes: [TaskResults.Episode], of task: TakeTask) throws {
+    let attempt = try AttemptDirectory(in: directory)
+    defer { attempt.discard() }
+    try results.write(episodes, of: task.id, by: attempt)
   }
 
   private func outcome(_ episodes: [TaskResults.Episode], isNew: Bool) -> Outcome {

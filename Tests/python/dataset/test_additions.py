@@ -184,3 +184,28 @@ def test_no_task_of_a_cluster_replaces_what_was_added(takeset, tiny_takes, tmp_p
     assert "v1: written" in tasks("--replace").stdout
     takeset("publish", output, check=0)
     assert json.loads(takeset("verify", output, "--json", check=0).stdout)["added"] == []
+
+
+@pytest.mark.parametrize("how", ["run", "tasks"])
+def test_a_shard_later_than_its_record_is_no_addition(takeset, tiny_takes, tmp_path, how):
+    """A run is killed between the shard of a take that has gained depth and its record."""
+    takes, output = shutil.copytree(tiny_takes, tmp_path / "takes"), tmp_path / "out"
+
+    def convert():
+        if how == "run":
+            return takeset.convert(takes, output=output)
+        takeset("plan", takes, "--output", output, "--tasks", check=0)
+        takeset("convert", output, "--task", 0, "--count", 9, check=0)
+        return takeset("publish", output, check=0)
+
+    shutil.move(takes / "scan/depth", tmp_path / "depth")
+    convert()
+    records = {path: path.read_bytes() for path in output.glob("**/*") if path.is_file() and path.parent.name != "episodes"}
+    shutil.move(tmp_path / "depth", takes / "scan/depth")
+    convert()
+    for path, before in records.items():
+        path.write_bytes(before)
+    assert "added by another program" not in convert().stderr
+    assert json.loads(takeset("verify", output, "--json", check=0).stdout)["added"] == []
+    with h5py.File(of_take(output, "scan")) as file:
+        assert "camera_depth" in file["data/demo_0/obs"]

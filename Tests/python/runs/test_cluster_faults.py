@@ -53,6 +53,26 @@ def test_eight_workers_on_the_same_task(takeset, few, whole, planned, isolate):
     assert outputs(planned) == whole
 
 
+def test_an_episode_from_before_a_change_is_no_result(takeset, failing_look, few, tmp_path):
+    """A run wrote the dataset, a take has changed since, and its worker is killed before each name."""
+    takes, output = shutil.copytree(few, tmp_path / "takes"), tmp_path / "out"
+    takeset.convert(takes, output=output)
+    one, other, *_ = sorted((takes / "take00/rgb").iterdir())
+    shutil.copy(other, one)
+    plan(takeset, takes, output=output)
+    for number in range(1, 20):
+        process = stopped([BINARY, "convert", output, "--task", "0"], failing_look, "rename", output, number)
+        if process.returncode is not None:
+            break
+        process.kill()
+        process.wait()
+        assert 0 in status(takeset, output)["missing"]
+    assert process.returncode == 0 and number > 2
+    takeset("convert", output, "--task", 1, "--count", 2, check=0)
+    published(takeset, output)
+    assert "nothing to do" in takeset.convert(takes, output=output).stdout
+
+
 @pytest.mark.slow
 def test_workers_killed_at_any_change(takeset, failing_look, whole, planned):
     """At twenty places of each; whatever has its final name is complete."""
