@@ -82,6 +82,7 @@ import Testing
     #expect(try codes { $0["checkpoints"] = early } == ["checkpoint-spacing"])
     #expect(try codes { $0["frame_count"] = 7 } == ["chain-count-mismatch"])
     #expect(try codes { $0["checkpoint_count"] = 7 } == ["chain-count-mismatch"])
+    #expect(try codes { ($0["frame_count"], $0["checkpoint_count"], $0["version"]) = (nil, nil, 2) } == [])
     let hex: JSONValue = .string(Digest.of("frame 160").description)
     #expect(try codes { $0["final_hash"] = hex } == ["hash-encoding"])
   }

@@ -77,6 +77,14 @@ import Testing
     ("id = (", "column 6: expected a value"), ("'frames' > 3", "column 1: there is no field"),
     ("frames > \"3", "column 10: the quote has no end"),
     ("streams = joints", "column 9: expected has after streams"), ("and", "column 1: there is no field and"),
+    ("frames > many", "expected a number, found many"), ("frames has 3", "expected = or != or < or <= or > or >= after frames, found has"),
+    ("frames > 0x10", "expected a number"), ("frames > nan", "expected a number"), ("frames > 1_0", "expected a number"),
+    ("seconds < inf", "expected a number"), ("frames > 010", "expected a number"),
+    ("outcome = wirtten", "there is no outcome wirtten (written, rejected, failed); did you mean written?"),
+    ("split != vaild", "there is no split vaild (train, valid, test); did you mean valid?"),
+    ("reader != movei", "there is no reader movei"), ("findings has pose-jmup", "did you mean pose-jump?"),
+    ("frames > 3 frames", "expected and, or, or the end, found frames"), ("(frames > 3", "column 12: expected )"),
+    ("id = 'x", "column 6: the quote has no end"), ("frames >", "expected a value after >"), ("", "column 1: expected a field"),
   ])
   func mistakesNameTheirPlace(_ text: String, _ words: String) {
     #expect {

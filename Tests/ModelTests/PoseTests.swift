@@ -52,18 +52,26 @@ import Testing
   }
 
   @Test func refusesWhatIsNotAPose() {
-    var notFinite = matrix([0, 0, 0, 1])
-    notFinite[5] = .nan
+    for (place, value) in [(5, Double.nan), (7, .nan), (10, .infinity), (3, 1e39)] {
+      var notFinite = matrix([0, 0, 0, 1])
+      notFinite[place] = value
+      #expect(throws: Pose.Defect.notFinite) { try Pose(rowMajor: notFinite) }
+    }
     var reflected = matrix([0, 0, 0, 1])
     reflected[0] = -1
     var scaled = matrix([0, 0, 0, 1])
     scaled[0] = 1.005
+    var sheared = matrix([0, 0, 0, 1])
+    sheared[1] = 2e-3
     var columns = matrix([0, 0, 0, 1])
     columns[12] = 0.4
-    #expect(throws: Pose.Defect.notFinite) { try Pose(rowMajor: notFinite) }
+    var notHomogeneous = matrix([0, 0, 0, 1])
+    notHomogeneous[15] = 2
     #expect(throws: Pose.Defect.determinant) { try Pose(rowMajor: reflected) }
     #expect(throws: Pose.Defect.orthogonality) { try Pose(rowMajor: scaled) }
+    #expect(throws: Pose.Defect.orthogonality) { try Pose(rowMajor: sheared) }
     #expect(throws: Pose.Defect.lastRow) { try Pose(rowMajor: columns) }
+    #expect(throws: Pose.Defect.lastRow) { try Pose(rowMajor: notHomogeneous) }
     #expect(throws: Pose.Defect.determinant) { try Pose(rowMajor: [Double](repeating: 0, count: 15) + [1]) }
   }
 

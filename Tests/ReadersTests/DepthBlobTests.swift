@@ -133,6 +133,9 @@ import TestSupport
       let whole = Self.wrap(good, container)
       #expect(try refusal(Array(whole.dropLast(whole.count / 3))).code == .depthUndecodable)
     }
+    let flat = Self.maps(3).flatMap(\.self)
+    for other in [flat + [0], Array(flat.dropLast())] { #expect(try refusal(Self.wrap(other, "deflate")).code == .depthUndecodable) }
+    #expect(try refusal(Array(good.dropLast())).code == .depthUndecodable)
     var badSum = Self.wrap(good, "gzip")
     badSum[badSum.count - 6] ^= 0xFF
     #expect(try refusal(badSum).message.contains("check"))

@@ -101,6 +101,19 @@ import TestSupport
     #expect(episode.findings.map(\.code.rawValue).contains(code))
     #expect(episode.details["declared"] == nil)
   }
+
+  @Test(
+    arguments: ["rgbResolution", "depthResolution"],
+    [
+      "\"big\"", "[640]", "[640,480,3]", "[640,\"480\"]", "[0,480]", "[-640,480]", "[640.5,480]", "[1e300,480]", "{\"width\":640}", "true",
+      "[1e9,1e9]", "[9223372036854775808,1]",
+    ]) func aResolutionThatCannotBeIsSaidOnce(field: String, value: String) throws
+  {
+    try writeImages(0..<2)
+    let said = try open("[\(entry(0)),\(entry(1))]", metadata: "{\"\(field)\":\(value)}").findings.filter { $0.code == .resolutionUnusable }
+    #expect(said.map(\.field) == [".\(field)"] && said.first?.file == "metadata.json" && said.first?.severity == .warning)
+    #expect(said.first?.message.contains("expected [width, height]") == true)
+  }
 }
 
 @Suite struct EncodersTests {

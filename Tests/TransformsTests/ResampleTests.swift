@@ -77,6 +77,12 @@ import TestSupport
     #expect(none.frames.count == 0 && !none.frames.isResampled)
   }
 
+  @Test func rowsThatAreLeftStayResampled() throws {
+    let every = try resampled(["rate": 10], posed([0, 100, 200, 300]))
+    let few = try Options.decode(Decimate.self, over: ["every": 3], at: "decimate").apply(to: every).frames
+    #expect(few.isResampled && few.timestamps == stamps([0, 300]))
+  }
+
   // MARK: Poses
 
   @Test func posesAreBlendedBetweenTheFramesAround() throws {

@@ -178,6 +178,7 @@ import TestSupport
   @Test(arguments: [
     "[]", "{\"app_ids\": []}", "{\"app_ids\": [\"a\"], \"devices\": {\"d\": \"AAAA\"}}", "{\"app_ids\": [\"a\"], \"devices\": 1}", "{",
     "{\"app_ids\": [\"a\"], \"devices\": {}, \"other\": 1}",
+    "{\"devices\": {}}", "{\"app_ids\": \"a\", \"devices\": {}}", "{\"app_ids\": [\"a\"], \"devices\": {\"d\": \"?\"}}",
   ]) func refusesKeysFiles(text: String) {
     #expect(throws: UsageError.self) { try DeviceKeys(Array(text.utf8), name: "keys.json") }
   }

@@ -157,11 +157,11 @@ def common(tmp_path_factory):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 24 MB."""
+def small_disk(tmp_path, request):
+    """A file system of 24 MB, or of a size that is given as by `parametrize("small_disk", ["1g"], indirect=True)`."""
     path = tmp_path / "disk"
     path.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", path], capture_output=True, check=False).returncode:
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={getattr(request, 'param', '24m')}", "tmpfs", path], capture_output=True, check=False).returncode:
         pytest.skip("only root can mount")
     yield path
     subprocess.run(["umount", "-l", path], check=True)

@@ -52,26 +52,6 @@ class Proxy:
         self.listener.close()
 
 
-class CuttingProxy(Proxy):
-    """Resets the connections whose numbers are in `cuts` after so many bytes from the client."""
-
-    def __init__(self, port, cuts):
-        self.cuts, self.done = dict(cuts), []
-        super().__init__(port)
-
-    def pass_on(self, near, far, number):
-        left = self.cuts.get(number)
-        while left is None or left > 0:
-            data = near.recv(65536 if left is None else min(65536, left))
-            if not data:
-                return far.shutdown(socket.SHUT_WR)
-            far.sendall(data)
-            if left is not None:
-                left -= len(data)
-        self.done.append(number)
-        self.reset(near, far)
-
-
 class Gate(Proxy):
     """Lets so many bytes of clients pass, and the rest when it is opened."""
 

@@ -1,6 +1,5 @@
 """`takeset-server check`: what would not work, what an operator should know, and that it changes nothing."""
 
-import datetime
 import json
 import os
 import socket
@@ -9,12 +8,9 @@ import subprocess
 import time
 
 import pytest
+from certificates import certificate
 from conftest import BINARY, TAKESET, free_port
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from stores import SECRET, bucket  # noqa: F401
-from test_connections_tls import pem
 from test_keys import add
 from test_standby import is_copied, put, with_copy
 
@@ -45,22 +41,17 @@ def files(folder):
     return {path: (path.stat().st_mtime_ns, path.is_file() and path.read_bytes()) for path in sorted(folder.rglob("*"))}
 
 
-def certificate(folder, since, until):
-    """The options of one that is valid for these days from now on."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.timezone.utc)
-    days = [now + datetime.timedelta(number) for number in (since, until)]
-    made = x509.CertificateBuilder(name, name, key.public_key(), 1, *days).sign(key, hashes.SHA256())
-    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(pem(key))
-    return ["--tls-cert", folder / "cert.pem", "--tls-key", folder / "key.pem"], f"its last day is {days[1]:%Y-%m-%d}"
+def tls(folder, since, until):
+    """The options of a certificate that is valid for these days from now on, and what is said of its last."""
+    cert, key, last = certificate(folder, since, until)
+    return ["--tls-cert", cert, "--tls-key", key], f"its last day is {last:%Y-%m-%d}"
 
 
 def test_a_good_set_up_is_ok_and_stays_as_it_is(tmp_path):
     add(tmp_path / "data")
     (tmp_path / "store").mkdir()
     (tmp_path / "standby").mkdir()
-    options, last = certificate(tmp_path, -1, 90)
+    options, last = tls(tmp_path, -1, 90)
     before = files(tmp_path)
     options += ["--data", tmp_path / "data", "--store", tmp_path / "store", "--standby", tmp_path / "standby", "--require-key", "--listen", address()]
     found = check(*GOOD, *options)
@@ -79,7 +70,7 @@ def test_each_problem_is_named_with_what_helps(tmp_path, bucket):  # noqa: F811
     (tmp_path / "file").write_text("x")
     (tmp_path / "old").mkdir()
     (tmp_path / "soon").mkdir()
-    ended, soon = certificate(tmp_path / "old", -9, -2), certificate(tmp_path / "soon", -1, 3)
+    ended, soon = tls(tmp_path / "old", -9, -2), tls(tmp_path / "soon", -1, 3)
     other = [*soon[0][:3], tmp_path / "old/key.pem"]
     taken = socket.create_server(("127.0.0.1", 0))
     away = f"s3://captures/x?endpoint=http://127.0.0.1:{free_port()}"

@@ -11,23 +11,15 @@ PATH = "/control/stop"
     "request_text",
     [
         post(PATH, "Content-Length: 5", "Content-Length: 6", body="hello"),
-        post(PATH, "Content-Length: 5", "Content-Length: 5", body="hello"),
         post(PATH, "Content-Length: -1", body="hello"),
-        post(PATH, "Content-Length: +5", body="hello"),
         post(PATH, "Content-Length: 5, 5", body="hello"),
         post(PATH, "Content-Length: 0x5", body="hello"),
-        post(PATH, "Content-Length: 99999999999999999999", body="hello"),
         post(PATH, "Content-Length: 5", "Transfer-Encoding: chunked", body="0\r\n\r\n"),
-        post(PATH, "Transfer-Encoding: chunked", "Content-Length: 5", body="0\r\n\r\n"),
-        post(PATH, "Transfer-Encoding: chunked", "Transfer-Encoding: chunked", body="0\r\n\r\n"),
-        post(PATH, "Transfer-Encoding: gzip, chunked", body="0\r\n\r\n"),
         post(PATH, "Transfer-Encoding: xchunked", body="0\r\n\r\n"),
         post(PATH, "Transfer-Encoding : chunked", body="0\r\n\r\n"),
         post(PATH, "Transfer-Encoding: chunked", body="zz\r\nhello\r\n0\r\n\r\n"),
         post(PATH, "Transfer-Encoding: chunked", body="ffffffffffffffffff\r\nhello"),
-        f"POST {PATH} HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         f"POST {PATH} HTTP/1.1\r\nContent-Length: 0\r\n\r\n",
-        post(PATH, "Host: other", "Content-Length: 0"),
         "GET /health\r\n\r\n",
         "GET /health HTTP/3.0\r\nHost: localhost\r\n\r\n",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -40,11 +32,6 @@ PATH = "/control/stop"
 def test_an_ambiguous_request_is_400_and_nothing_after_it_is_read(common, request_text):
     with Wire(common, request_text + LAST_GET) as wire:
         assert wire.statuses() == [400]
-
-
-def test_a_bad_request_behind_a_good_one_costs_the_good_one_nothing(common):
-    with Wire(common, GET + post(PATH, "Content-Length: 1", "Content-Length: 2", body="ab") + LAST_GET) as wire:
-        assert wire.statuses() in ([200], [200, 400])
 
 
 MANY = "".join(f"GET /nothing/{n} HTTP/1.1\r\nHost: localhost\r\n\r\n" for n in range(20))
@@ -78,13 +65,6 @@ def test_a_client_that_closes_its_half_still_gets_its_answer(common):
     # Unless the body ends too early.
     with Wire(common, post("/api/v1/captures/video", "Content-Length: 100", "Content-Type: multipart/form-data; boundary=b", body="--b")) as wire:
         assert wire.half_close().statuses() in ([400], [401])
-
-
-def test_a_client_may_ask_before_it_sends(common):
-    with Wire(common, post("/upload", "Content-Length: 8", "Content-Type: video/mp4", "Expect: 100-continue")) as wire:
-        assert wire.status() == 100
-        wire.send("\0\0\0\x08free")
-        assert 200 in wire.half_close().statuses()
 
 
 @pytest.mark.parametrize("method, path", [("PUT", "/upload"), ("GET", "/upload"), ("DELETE", "/videos")])

@@ -1,8 +1,6 @@
 """TLS by the server itself."""
 
 import asyncio
-import datetime
-import ipaddress
 import socket
 import ssl
 import subprocess
@@ -11,28 +9,16 @@ import pytest
 import requests
 import websockets
 from bundles import APP
+from certificates import certificate, pem
 from conftest import BINARY, Server, free_port
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from phone import Phone, capture, error, rows
 from wire import LAST_GET, Wire, post
 
 
-def pem(key):
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-
-
 @pytest.fixture
 def files(tmp_path):
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
-    now = datetime.datetime.now(datetime.timezone.utc)
-    certificate = x509.CertificateBuilder(name, name, key.public_key(), 1, now - datetime.timedelta(1), now + datetime.timedelta(1))
-    certificate = certificate.add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
-    certificate = certificate.add_extension(x509.BasicConstraints(True, None), True).sign(key, hashes.SHA256())
-    (tmp_path / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (tmp_path / "key.pem").write_bytes(pem(key))
+    certificate(tmp_path)
     (tmp_path / "other.pem").write_bytes(pem(ec.generate_private_key(ec.SECP256R1())))
     return tmp_path
 

@@ -61,18 +61,10 @@ def test_a_key_opens_what_is_guarded(guarded):
 
 def test_a_key_comes_as_bearer_or_as_password(guarded):
     key = add(guarded.data)
-    good = [
-        bearer(key), {"Authorization": f"bearer {key}"}, {"Authorization": f"BEARER  {key}"}, basic("anyone", key), basic("", key), basic(key, ""),
-        {"Authorization": "basic " + base64.b64encode(f"ä:{key}".encode()).decode()},
-    ]  # fmt: skip
-    for headers in good:
+    for headers in (bearer(key), basic("anyone", key)):
         assert guarded.get("/api/v1/devices", headers=headers).status_code == 200, headers
-    wrong = [
-        bearer(key[:-1]), bearer(key + "x"), bearer(key.upper()), bearer(""), bearer(f"{key} {key}"), {"Authorization": key}, {"Authorization": "Bearer"},
-        {"Authorization": f"Digest {key}"}, basic(f"{key}:x", "x"), basic("a", ""), {"Authorization": f"Basic {key}"}, {"Authorization": "Basic ?"},
-        {"X-Api-Key": key}, bearer("' OR 1=1 --"), bearer("x" * 4000),
-        {"Authorization": "Basic " + base64.b64encode(b"\xff:\xfe").decode()},
-    ]  # fmt: skip
+    wrong = [bearer(key[:-1]), bearer(key + "x"), bearer(key.upper()), {"X-Api-Key": key}, bearer("' OR 1=1 --"), bearer("x" * 4000),
+             {"Authorization": "Basic " + base64.b64encode(b"\xff:\xfe").decode()}]
     for headers in wrong:
         assert devices.failure(guarded.get("/api/v1/devices", headers=headers)) == (401, "KEY_REQUIRED"), headers
     assert guarded.get(f"/api/v1/devices?key={key}").status_code == 401
@@ -119,20 +111,6 @@ def test_only_the_digest_of_a_key_is_kept(guarded):
             assert not any(secret.encode() in contents for secret in secrets), path
 
 
-def test_keys_are_needed_where_others_can_connect(tmp_path):
-    """Without --require-key, it depends on the address."""
-    for number, (host, options, status) in enumerate([
-        ("127.0.0.1", [], 200), ("localhost", [], 200), ("0.0.0.0", [], 401), ("0.0.0.0", ["--require-key=false"], 200),
-    ]):
-        server = conftest.Server(tmp_path / str(number))
-        server.options = ["--listen", f"{host}:{server.port}", *options]
-        try:
-            server.start()
-            assert server.get("/api/v1/devices").status_code == status, (host, options)
-        finally:
-            server.kill()
-
-
 @pytest.mark.parametrize("option, values, words", [
     ("project", ["../x", "a/b", "-a", "a b", "ä", "x" * 64, "a\n"], "letters, digits"), ("name", ["a\nb", "\x1b[2J", "x" * 101], "on one line"),
     ("power", ["write"], "expected upload, read, work, monitor or all"), ("days", ["0"], "expected 1 to 36500"),
@@ -161,13 +139,6 @@ def test_a_folder_without_a_server_has_no_keys_to_list_or_revoke(tmp_path):
     assert not (tmp_path / "typo").exists()
 
 
-def test_guesses_find_nothing(guarded):
-    key = add(guarded.data)
-    with requests.Session() as session:
-        found = {session.get(f"{guarded.url}/api/v1/devices", headers=bearer(f"{key[:-3]}{n:03}x"), timeout=300).status_code for n in range(300)}
-    assert found == {401}
-
-
 ODD = [{"Authorization": text} for text in (
     "Bearer tks_wrong", "Token x", "Bearer a b", "Bearer", "x", "Basic ?", "Digest x", "Basic " + base64.b64encode(b":").decode())]
 
@@ -183,27 +154,16 @@ def test_a_header_that_is_not_understood_is_not_taken_for_none(common, headers):
         common.post("/upload", data=b"\0\0\0\x08free", headers=headers)
 
 
-# What a key may: to read, to deliver, to remove, to command; and at last, to vouch for a device.
-IDENTITY = "00000000-0000-4000-8000-000000000000"
-DEEDS = [
-    ("GET", "/api/v1/captures"), ("GET", "/"), ("GET", "/videos"), ("POST", "/files"), ("PUT", "/api/v1/sessions/s/files/a"),
-    ("DELETE", f"/api/v1/captures/{IDENTITY}"), ("POST", f"/api/v1/captures/{IDENTITY}/convert"), ("POST", "/control/start"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("power, expected", [
-    ("all", [200, 200, 200, 201, 201, 404, 404, 200, 201]), ("upload", [403, 403, 403, 201, 201, 403, 403, 403, 403]),
-    ("read", [200, 200, 200, 403, 403, 403, 403, 403, 403])])
+@pytest.mark.parametrize("power, expected", [("all", [200, 201, 200, 201]), ("upload", [403, 201, 403, 403]), ("read", [200, 403, 403, 403])])
 def test_a_key_does_what_it_is_for(guarded, power, expected):
+    """To read, to deliver, to command, and to vouch for a device; PermissionTests.swift has all routes."""
     key = add(guarded.data, "--power", power)
     headers = {**bearer(key), "Tus-Resumable": "1.0.0", "Upload-Length": "5"}
-    found = [requests.request(method, guarded.url + path, headers=headers, timeout=300).status_code for method, path in DEEDS]
+    deeds = [("GET", "/api/v1/captures"), ("POST", "/files"), ("POST", "/control/start")]
+    found = [requests.request(method, guarded.url + path, headers=headers, timeout=300).status_code for method, path in deeds]
     script = {"platform": "simulated", "model": "script", "public_key": b64(point(key_named("script")))}
     assert [*found, devices.register(guarded, script, headers=bearer(key)).status_code] == expected
-    state = listed(guarded.data)[0][-1]
-    assert state == ("in use" if power == "all" else f"in use, {power} only")
-    hidden = {**bearer(key), "X-HTTP-Method-Override": "DELETE", "Tus-Resumable": "1.0.0"}
-    assert (guarded.get("//files/x", headers=hidden).status_code == 403) == (power == "read")
+    assert listed(guarded.data)[0][-1] == ("in use" if power == "all" else f"in use, {power} only")
     movie = b"\0\0\0\x08free" + power.encode()
     if power == "read":
         with pytest.raises(requests.ConnectionError):

@@ -13,18 +13,6 @@ from resumable import Tus, metadata, patch_head, raw, sha256, stored
 
 
 @pytest.fixture
-def small_disk(tmp_path):
-    """A disk of 1 GiB, which the clients alone do not fill: they store 30 MB a second."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1g", "tmpfs", folder], capture_output=True, check=False)
-    if mounted.returncode:
-        pytest.skip("needs the right to mount")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
-
-
-@pytest.fixture
 def slow_disk(tmp_path):
     """A library that makes the disk of the program slow that it is preloaded into."""
     library = tmp_path / "slow_disk.so"
@@ -34,8 +22,10 @@ def slow_disk(tmp_path):
     return library
 
 
+@pytest.mark.parametrize("small_disk", ["1g"], indirect=True)
 @pytest.mark.parametrize("left", [0, 300_000], ids=["nothing", "a-little"])
 def test_a_full_disk_loses_nothing_and_the_server_goes_on(start, small_disk, left):
+    """The clients alone do not fill it: they store 30 MB a second."""
     server = start(*OPTIONS, data=small_disk / "data")
     with Load(server, seed=17 + left, is_patient=True) as load:
         load.until(captures=15)

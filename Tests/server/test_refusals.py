@@ -6,12 +6,9 @@ import pytest
 import requests
 from devices import add_key, failure
 from pages import insert
+from test_keys import bearer
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
-
-
-def bearer(key):
-    return {"Authorization": f"Bearer {key}"}
 
 
 def noted(server, words):

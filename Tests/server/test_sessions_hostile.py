@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from archives import (
-    BLOCKS, CHARACTERS, END, FIFO, LINK, MOST16, MOST64, SOCKET, Member, base256, bomb, entry, header, long_name, overlapping, pax,
-    summed, zipped,
-)  # fmt: skip
+from archives import END, FIFO, LINK, MOST64, SOCKET, Member, bomb, entry, header, pax, summed, zipped
 
 from phone import error
 from resumable import stored
@@ -24,34 +21,25 @@ TAR = b"".join(entry(name, data) for name, data in GOOD)
 
 ABSOLUTE, ABOVE, LINKED, DEVICE = "has an absolute name", "has .. in its name", "a link", "a device or a pipe"
 TWICE, CUT, DAMAGED = "a member that occurs twice", "it is cut off", "its list of members is damaged"
-NAMES = {
-    "absolute": (f"{OUTSIDE}/evil", ABSOLUTE), "absolute-slashes": ("//evil", ABSOLUTE), "drive": ("C:\\evil", "names a drive"), "share": ("\\\\host\\evil", ABSOLUTE),
-    "above": ("../evil", ABOVE), "above-within": ("s/rgb/../../../evil", ABOVE), "above-and-back": ("s/../s/evil", ABOVE),
-    "ends-above": ("s/evil/..", ABOVE), "backslash": ("..\\..\\evil", ABOVE), "twice": ("s/poses.json", TWICE), "twice-dotted": ("./s/./poses.json", TWICE),
-}  # fmt: skip
+NAMES = {"absolute": (f"{OUTSIDE}/evil", ABSOLUTE), "drive": ("C:\\evil", "names a drive"), "above": ("../evil", ABOVE), "twice": ("s/poses.json", TWICE)}
 
-
+# One for each reason there is; the readers' tests have the others (Tests/python/readers/test_archive_hostile.py, test_archive_limits.py).
 ZIPS = {
     **{name: (lambda evil=evil: zipped([*ZIP, Member(evil, b"x")]), says) for name, (evil, says) in NAMES.items()},
-    **{f"{name}-first": (lambda evil=evil: zipped([Member(evil, b"x"), *ZIP]), says) for name, (evil, says) in NAMES.items()},
+    "above-first": (lambda: zipped([Member("../evil", b"x"), *ZIP]), ABOVE),
     "nul": (lambda: zipped([*ZIP, Member("s/a\0b", b"x")]), "has a zero in its name"),
     "long": (lambda: zipped([*ZIP, Member("x" * 5000, b"x")]), "more than 4096 bytes"),
     "empty-name": (lambda: zipped([*ZIP, Member("", b"x")]), "has no name"),
     "link": (lambda: zipped([*ZIP, Member("s/evil", b"/etc/passwd", mode=LINK)]), LINKED),
-    "link-with-slash": (lambda: zipped([*ZIP, Member("s/evil/", b"/etc", mode=LINK, method=0)]), LINKED),
-    **{f"mode-{mode:o}": (lambda mode=mode: zipped([*ZIP, Member("s/evil", mode=mode)]), DEVICE) for mode in (FIFO, CHARACTERS, BLOCKS, SOCKET)},
+    "pipe": (lambda: zipped([*ZIP, Member("s/evil", mode=FIFO)]), DEVICE),
+    "socket": (lambda: zipped([*ZIP, Member("s/evil", mode=SOCKET)]), DEVICE),
     "encrypted": (lambda: zipped([*ZIP, Member("s/secret", b"x", flags=1)]), "it is encrypted"),
     "bomb": (lambda: zipped([*ZIP, bomb("s/video.mov", 1024)]), "200 times"),
-    "overlapping": (lambda: overlapping("s/video.mov", 400, 16), "200 times"),
     "claims-64-gib": (lambda: zipped([*ZIP, Member("s/a", b"x", size=1 << 36), Member("s/b", b"x", size=1)]), "claim more than 68719476736 bytes"),
     "claims-all": (lambda: zipped([*ZIP, Member("s/a", b"x", size=MOST64, zip64=True)]), DAMAGED),
-    "overflow": (lambda: zipped([*ZIP, *(Member(f"s/{k}", b"x", size=2**63 - 1, zip64=True) for k in range(3))]), "claim more than"),
     "count-many": (lambda: zipped(ZIP, count=2**40), "more than 200000 members"),
     "count-more": (lambda: zipped(ZIP, count=len(ZIP) + 1), "cut off"),
     "count-fewer": (lambda: zipped(ZIP, count=len(ZIP) - 1), "not the length that it claims"),
-    "count-most-16": (lambda: zipped(ZIP, count=MOST16), "cut off"),
-    **{f"{field}-{value:x}": (lambda field=field, value=value: zipped(ZIP, **{field: value}), "list of members")
-       for field in ("length", "start") for value in (2**31, 2**62, MOST64)},
     "places-behind": (lambda: zipped([*ZIP, Member("s/a", b"x", at=1 << 31)]), DAMAGED),
     "no-members": (lambda: zipped([]), "it has no files"),
     "not-a-zip": (lambda: b"PK\3\4" + bytes(2000), CUT),
@@ -64,29 +52,9 @@ def tar_of(evil):
 
 TARS = {
     **{name: (lambda evil=evil: tar_of(entry(evil, b"x")), says) for name, (evil, says) in NAMES.items()},
-    **{f"{name}-first": (lambda evil=evil: entry(evil, b"x") + TAR + END, says) for name, (evil, says) in NAMES.items()},
     "above-by-pax": (lambda: tar_of(pax({"path": "../evil"}) + entry("s/good", b"x")), ABOVE),
-    "above-by-pax-for-all": (lambda: pax({"path": "../evil"}, kind=b"g") + TAR + END, ABOVE),
-    "above-by-gnu": (lambda: tar_of(long_name("../" + "long/" * 30 + "evil") + entry("s/good", b"x")), ABOVE),
-    "above-by-prefix": (lambda: tar_of(entry("evil", b"x", prefix="..")), ABOVE),
-    "absolute-by-prefix": (lambda: tar_of(entry("evil", b"x", prefix=OUTSIDE)), ABSOLUTE),
-    **{f"kind-{kind}": (lambda kind=kind: tar_of(header("s/evil", kind=b"%d" % kind, link="s/poses.json")), says)
-       for kind, says in ((1, LINKED), (2, LINKED), (3, DEVICE), (4, DEVICE), (6, DEVICE))},
-    "sparse-by-gnu": (lambda: tar_of(header("s/evil", kind=b"S")), "of an unsupported type"),
-    "sparse-by-pax": (lambda: tar_of(pax({"GNU.sparse.major": "1"}) + entry("s/evil", b"x")), "sparse members"),
-    **{f"size-{name}": (lambda field=field: tar_of(header("s/evil", field=field)), says) for name, field, says in (
-        ("large", base256(2**63 - 1), "has no size"), ("negative", base256(-512), "has no size"), ("octal", b"77777777777\0", CUT),
-        ("minus", b"-0000000001\0", "has no size"))},
-    **{f"pax-size-{size}": (lambda size=size: tar_of(pax({"size": size}) + header("s/x", 512)), says)
-       for size, says in ((-1, "not a number"), (10**30, "not a number"), ("1e3", "not a number"), (1 << 50, CUT))},
-    **{f"pax-length-{length}": (lambda length=length: tar_of(entry("PaxHeaders/x", b"%d path=x\n" % length, kind=b"x") + entry("s/x")), "malformed")
-       for length in (0, 5, 10**6, 2**64, -12)},
-    "long-name": (lambda: tar_of(long_name("x" * 70_000) + entry("s/x")), "bytes of names"),
-    "names-only": (lambda: pax({"comment": "x"}) * 200 + TAR + END, "too many without a member"),
-    "checksum": (lambda: TAR + header("s/x", checksum=b"0000000\0") + END, "wrong checksum"),
-    "no-end": (lambda: TAR, CUT),
-    "cut-header": (lambda: TAR + header("s/x")[:300], CUT),
-    "cut-member": (lambda: TAR + entry("s/x", bytes(5000))[:3000], CUT),
+    "kind-2": (lambda: tar_of(header("s/evil", kind=b"2", link="s/poses.json")), LINKED),
+    "kind-3": (lambda: tar_of(header("s/evil", kind=b"3")), DEVICE),
     "empty": (lambda: END, "no archive"),
     "folders-only": (lambda: header("s/", kind=b"5") + END, "it has no files"),
     "signed-sum": (lambda: tar_of(summed(header("s/\xe9vil", kind=b"2"))), LINKED),

@@ -123,6 +123,7 @@ def reachable(tmp_path):
 
 def test_links_have_the_name_by_which_the_server_was_reached(reachable):
     server = reachable
+    assert server.get("/api/v1/captures").status_code == 401
     phone = Phone(server)
 
     def link(number, host):

@@ -11,6 +11,7 @@ import zipfile
 
 import pytest
 import uploads
+from certificates import certificate
 from conftest import free_port
 from system import shown_on_terminal
 from tus_stub import Fault, TusStub
@@ -301,7 +302,7 @@ def test_a_location_on_another_host_stays_on_this_server(stub, client, tmp_path)
 
 
 def test_a_certificate_that_this_machine_does_not_trust_ends_it(client, tmp_path):
-    stub = TusStub(tls=certificate(tmp_path))
+    stub = TusStub(tls=own_tls(tmp_path))
     done = client.send(stub, movie(tmp_path), "--key", "tks_secret")
     stub.close()
     assert done.returncode == 1 and "the queue waits: this machine does not trust the server's certificate; --ca-cert names one of your own" in done.stderr
@@ -309,7 +310,7 @@ def test_a_certificate_that_this_machine_does_not_trust_ends_it(client, tmp_path
 
 
 def test_a_certificate_of_ones_own_is_trusted_where_it_is_named(client, tmp_path):
-    stub = TusStub(tls=certificate(tmp_path))
+    stub = TusStub(tls=own_tls(tmp_path))
     video, folder = movie(tmp_path / "in"), session(tmp_path / "in")
     done = client.send(stub, tmp_path / "in", "--key", "tks_secret", "--ca-cert", tmp_path / "cert.pem")
     stub.close()
@@ -319,7 +320,7 @@ def test_a_certificate_of_ones_own_is_trusted_where_it_is_named(client, tmp_path
 
 
 def test_another_certificate_than_the_named_one_is_not_trusted(client, tmp_path):
-    stub = TusStub(tls=certificate(tmp_path))
+    stub = TusStub(tls=own_tls(tmp_path))
     (tmp_path / "other").mkdir()
     certificate(tmp_path / "other")
     done = client.send(stub, movie(tmp_path), "--key", "tks_secret", "--ca-cert", tmp_path / "other/cert.pem")
@@ -333,7 +334,7 @@ def test_another_certificate_than_the_named_one_is_not_trusted(client, tmp_path)
 @pytest.mark.parametrize("name, fault", [
     ("503", {"status": 503}), ("409", {"status": 409}), ("cut", {"cut_after": 300_000}), ("lost", {"lose_answer": True}), ("late", {"hold": threading.Event()})])
 def test_with_a_certificate_of_ones_own_it_goes_on_after_a_fault(client, tmp_path, name, fault):
-    stub = TusStub(tls=certificate(tmp_path))
+    stub = TusStub(tls=own_tls(tmp_path))
     stub.fault("PATCH", Fault(**fault))
     video = movie(tmp_path / "in")
     done = client.send(stub, video, "--ca-cert", tmp_path / "cert.pem", "--timeout", "2")
@@ -343,7 +344,7 @@ def test_with_a_certificate_of_ones_own_it_goes_on_after_a_fault(client, tmp_pat
 
 
 def test_with_a_certificate_of_ones_own_no_answer_is_followed_or_misread(client, tmp_path):
-    stub = TusStub(tls=certificate(tmp_path), key="tks_secret")
+    stub = TusStub(tls=own_tls(tmp_path), key="tks_secret")
     done = client.send(stub, movie(tmp_path / "in"), "--ca-cert", tmp_path / "cert.pem", "--key", "wrong")
     assert done.returncode == 77, done.stderr
     stub.fault("POST", Fault(status=301, headers={"Location": "https://elsewhere.invalid/files"}))
@@ -358,26 +359,8 @@ def test_with_a_certificate_of_ones_own_no_answer_is_followed_or_misread(client,
         assert done.returncode == 64 and "expected a PEM file with certificates" in done.stderr
 
 
-def certificate(folder):
-    import datetime
-    import ipaddress
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
-    now = datetime.datetime.now(datetime.timezone.utc)
-    made = (
-        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1)).not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
-        .add_extension(x509.BasicConstraints(True, None), True).sign(key, hashes.SHA256())
-    )
-    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "key.pem").write_bytes(pem)
+def own_tls(folder):
+    """What a server with a certificate of its own needs."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    context.load_cert_chain(*certificate(folder)[:2])
     return context

@@ -7,7 +7,6 @@ import time
 
 import pytest
 import uploads
-from conftest import free_port
 from tus_stub import TusStub
 from uploads import bundle, movie, random_bytes
 
@@ -109,15 +108,3 @@ def test_a_watch_ends_where_a_key_is_wanted(client, tmp_path):
     done = client.run("--watch", inbox, "--rest", "0", "--to", stub.url, timeout=300)
     stub.close()
     assert done.returncode == 77
-
-
-def test_a_server_that_comes_up_later_gets_everything(client, tmp_path):
-    port = free_port()
-    path = movie(tmp_path, count=10_000)
-    process = client.start(path, "--to", f"http://127.0.0.1:{port}", "--first-pause", "0.2")
-    line = process.stderr.readline() + process.stderr.readline()
-    assert "no server answers there" in line
-    stub = TusStub(port=port)
-    process.communicate(timeout=300)
-    stub.close()
-    assert process.returncode == 0 and stub.kept(path.name) == path.read_bytes()

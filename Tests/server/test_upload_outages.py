@@ -2,11 +2,11 @@
 
 import socket
 import threading
+import time
 
 import pytest
 import uploads
 from conftest import free_port
-from devices import add_key
 from tus_stub import Fault, TusStub
 from uploads import movie
 
@@ -136,8 +136,10 @@ def test_a_server_that_says_nothing_after_the_body(stub, client, tmp_path):
         answer(http, *arguments)
 
     stub.answer = answering
+    began = time.monotonic()
     done = client.send(stub, movie(tmp_path, count=5000), "--timeout", "1")
     assert done.returncode == 0 and "did not answer in time" in done.stderr
+    assert time.monotonic() - began < 50  # its default is a minute
     # All the bytes were there: nothing is sent again.
     assert sum(request.body_bytes for request in stub.of("PATCH")) == 5000 and len(stub.captures) == 1
 
@@ -156,18 +158,6 @@ def test_a_full_server_takes_everything_once_there_is_room(start, client, tmp_pa
     process.communicate(timeout=300)
     assert process.returncode == 0
     assert len(server.get("/api/v1/captures").json()["data"]) == 5
-
-
-def test_a_missing_or_wrong_key_pauses_the_queue(start, client, tmp_path):
-    server = start("--require-key")
-    key = add_key(server)
-    path = movie(tmp_path, count=4_000_000)
-    refused = client.send(server, path)
-    assert refused.returncode == 77 and "keys add" in refused.stderr
-    assert client.send(server, path, "--key", key + "x").returncode == 77
-    assert states(client) == ["paused"]
-    done = client.send(server, "--key", key)
-    assert done.returncode == 0 and states(client) == ["uploaded"], done.stderr
 
 
 # The queue itself

@@ -7,10 +7,8 @@ import signal
 import subprocess
 
 import pytest
-import uploads
 from conftest import TAKESET
 from devices import add_key
-from proxies import CuttingProxy, Gate
 from queued import running
 from uploads import Client, bundle, digest, movie, session
 
@@ -46,33 +44,6 @@ def test_every_kind_becomes_a_capture(server, client, tmp_path):
     assert types == {"video_1771446000.mov": "movie", "session_1": "session", "bundle_1": "video"}
     kept = detail(server, items["video_1771446000.mov"]["capture_id"])["files"]
     assert digest((root / "video_1771446000.mov").read_bytes()) in {file["sha256"] for file in kept}
-
-
-def test_a_connection_that_is_cut_again_and_again(server, client, tmp_path):
-    path = movie(tmp_path, count=6_000_000)
-    # The first connections ask for abilities and make the upload; then each block has one of its own.
-    proxy = CuttingProxy(server.port, {2: 500_000, 4: 300, 6: 1_000_000, 9: 70_000})
-    done = client.run(path, "--to", proxy.url, *uploads.QUICK)
-    proxy.close()
-    assert done.returncode == 0, done.stderr
-    assert len(proxy.done) >= 3
-    assert [item["bytes"] for item in captures(server)] == [6_000_000]
-    files = detail(server, captures(server)[0]["capture_id"])["files"]
-    assert digest(path.read_bytes()) in {file["sha256"] for file in files}
-
-
-def test_a_killed_server_gets_the_rest_after_its_restart(server, client, tmp_path):
-    path = movie(tmp_path, count=8_000_000)
-    gate = Gate(server.port, 1_500_000)
-    process = client.start(path, "--to", gate.url, "--first-pause", "0.1")
-    assert gate.reached.wait(300)
-    server.restart()
-    gate.opened.set()
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
-    # A server that is back within a block costs no attempt.
-    assert "begins anew" not in errors
-    assert [item["bytes"] for item in captures(server)] == [8_000_000]
 
 
 def test_the_same_capture_by_two_uploaders_is_one(server, tmp_path):
@@ -157,33 +128,6 @@ def test_an_identity_is_kept_from_run_to_run(server, tmp_path):
     assert all(item["is_verified"] for item in captures(server)) and len(captures(server)) == 2
     done, _ = device("http://127.0.0.1:1", "--identity", kept)
     assert done.returncode == 1 and "registered at" in done.stderr
-
-
-def test_a_capture_over_a_connection_that_is_cut_three_times(server):
-    key = add_key(server)
-    # Two connections register it; then three attempts are cut, one of them after the head.
-    proxy = CuttingProxy(server.port, {2: 20_000, 3: 900, 4: 60_000})
-    done, outcomes = device(proxy.url, key=key)
-    proxy.close()
-    assert done.returncode == 0, done.stderr
-    assert proxy.done == [2, 3, 4]
-    (item,) = captures(server)
-    assert item["is_verified"] is True and item["capture_id"] == outcomes[0]["capture_id"]
-
-
-def test_the_sixth_capture_of_an_hour_waits_for_its_turn(server):
-    done, outcomes = device(server.url, "--captures", 6, "--max-attempts", 1, "--seconds", "0.2", key=add_key(server))
-    assert done.returncode == 3 and "answered 429" in done.stderr
-    assert [outcome["state"] for outcome in outcomes] == ["uploaded"] * 5 + ["failed"]
-
-
-def test_the_dataset_knows_the_assertion(start):
-    server = start("--takeset", TAKESET, "--app-id", "TAKESET001.org.example.capture", conversions=1)
-    done, outcomes = device(server.url, "--seconds", 6, "--partial", "--wait", key=add_key(server))
-    assert done.returncode == 0, done.stderr
-    assert outcomes[0]["status"] == "complete", detail(server, outcomes[0]["capture_id"])
-    assertion = detail(server, outcomes[0]["capture_id"])["evidence"]["assertion"]
-    assert (assertion["state"], assertion["covers"]) == ("verified", "checkpoint"), assertion
 
 
 def test_sending_needs_no_server_program(tmp_path, server):

@@ -62,13 +62,6 @@ def test_a_capture_is_accepted_and_kept(server):
     assert list((server.data / "staging").iterdir()) == []
 
 
-def test_an_accepted_capture_survives_a_kill(server):
-    found = capture()
-    id = Phone(server).send(found, "s1").json()["data"]["capture_id"]
-    server.restart()
-    assert files(server, id) == {FILES[name]: data for name, data in found.parts().items()}
-
-
 def test_bodies_of_other_forms(server):
     """The parts in another order, one that holds what looks like a boundary, and a quoted boundary."""
     phone = Phone(server)

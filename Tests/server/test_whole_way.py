@@ -5,30 +5,16 @@ import subprocess
 
 import h5py
 import numpy as np
-import pytest
 import requests
 import uploads
 from conftest import TAKESET
 from devices import add_key
-from pages import browser, view  # noqa: F401 (fixtures)
+from pages import view
 from proxies import RandomCuts
-from queued import manifest, merged, simulate
+from queued import manifest, merged
 from test_upload_server import captures, detail
 
 APP = "TAKESET001.org.example.capture"
-
-
-@pytest.fixture
-def proxy():
-    made = []
-
-    def proxy(server, request, seed):
-        made.append(RandomCuts(server.port, request, 3, seed))
-        return made[0]
-
-    yield proxy
-    for one in made:
-        one.close()
 
 
 def episodes(dataset):
@@ -37,12 +23,13 @@ def episodes(dataset):
     return [group for shard in found for group in shard["data"].values()]
 
 
-def test_a_phone_records_is_interrupted_and_cut_off_and_its_take_is_verified(start, proxy, view):  # noqa: F811
+def test_a_phone_records_is_interrupted_and_cut_off_and_its_take_is_verified(start, view):  # noqa: F811
     server = start("--app-id", APP, conversions=1)
-    line = proxy(server, b"POST /api/v1/captures/video ", seed=15)
+    line = RandomCuts(server.port, b"POST /api/v1/captures/video ", 3, 15)
     phone = [TAKESET, "simulate", "device", "--to", line.url, "--key", add_key(server), "--partial", "--seconds", 6, "--size", "320x240"]
     done = subprocess.run(
         [*map(str, phone), "--first-pause", "0.05", "--wait", "--json"], capture_output=True, text=True, timeout=300)
+    line.close()
     assert done.returncode == 0, done.stderr
     assert len(line.cuts) == 3 and len({cut for cut, _ in line.cuts}) == 3, line.cuts
     assert done.stderr.count("; attempt ") == 3, done.stderr
@@ -87,18 +74,3 @@ def test_a_phone_records_is_interrupted_and_cut_off_and_its_take_is_verified(sta
     assert "what was recorded after the checkpoint that the device signed" in page.inner_text("main")
     shown = page.evaluate("[...document.images].map((image) => image.complete && image.naturalWidth)")
     assert len(shown) == 2 and all(shown), "the thumbnail and the depth overlay"
-
-
-def test_a_session_of_poses_over_the_same_line(start, proxy, client, tmp_path):
-    server = start(conversions=1)
-    session = simulate("stack-session", tmp_path / "session_20260101_120000", "--variant", "v2", "--seconds", 3)
-    line = proxy(server, b"PATCH /files/", seed=16)
-    done = client.run(session, "--to", line.url, "--limit-rate", "8M", *uploads.QUICK, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert len(line.cuts) == 3 and len({cut for cut, _ in line.cuts}) == 3, line.cuts
-    (item,) = captures(server)
-    dataset = merged(server, item["capture_id"])
-    (episode,) = episodes(dataset)
-    images, poses = episode["obs/camera_image"], episode["obs/pose"][:]
-    assert images.shape == (180, 240, 320, 3) and poses.shape == (180, 7)
-    assert np.allclose(np.linalg.norm(poses[:, 3:], axis=1), 1, atol=1e-5) and np.ptp(poses[:, :3], axis=0).max() > 0.01

@@ -65,18 +65,6 @@ def test_a_number_is_in_decimal_digits(takeset, tiny_takes, tmp_path, text):
     assert done.returncode == 64 and "transforms[0].align.tolerance" in done.stderr and not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("text", ["0.05", ".5", "5e-2", "1", "+0.5", "3."])
-def test_usual_numbers_are_read(takeset, tiny_takes, tmp_path, text):
-    (tmp_path / "p.yaml").write_text(f"\ufeffversion: 1\ntransforms: [{{align: {{tolerance: {text}}}}}]\n")
-    takeset("plan", tiny_takes, "--pipeline", tmp_path / "p.yaml", check=0)
-
-
-@pytest.mark.parametrize("condition", ["frames > 0x10", "frames > nan", "frames > 1_0", "seconds < inf", "frames > 010"])
-def test_numbers_of_conditions_are_in_decimal_digits(takeset, tiny_dataset, tmp_path, condition):
-    done = takeset("select", tiny_dataset, "--where", condition, "--output", tmp_path / "out")
-    assert done.returncode == 64 and "expected a number" in done.stderr
-
-
 # Exports
 
 

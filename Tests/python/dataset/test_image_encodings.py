@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from geometry_oracle import Runs, fails_everywhere, refused, steps_file
 from images import psnr
-from outputs import check_digests, codes, demos, manifest, take
+from outputs import check_digests, demos, manifest, take
 from PIL import Image
 from PIL.JpegImagePlugin import get_sampling
 from stack_sessions import v2
@@ -137,44 +137,6 @@ def test_a_video_has_no_jpeg_files(takeset, tmp_path):
     assert "JPEG" in entry["reason"] or "jpeg" in entry["reason"]
 
 
-def test_a_file_that_is_rotated_by_its_exif_is_stored_as_it_is(takeset, tmp_path):
-    """The pixels are what the JPEG decodes to, without its orientation, and so the file does not keep it either."""
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    found = v2()
-    image = Image.open(io.BytesIO(found.rgb[0]))
-    out = io.BytesIO()
-    image.save(out, "JPEG", quality=95, exif=exif)
-    found.rgb = {number: out.getvalue() for number in found.rgb}
-    bare = io.BytesIO()
-    image.save(bare, "JPEG", quality=95)
-    runs = Runs(takeset, tmp_path, {"glove": found})
-    (kept,) = set(stored(runs(writer={"image": "jpeg"})["glove"][1]))
-    assert not Image.open(io.BytesIO(kept)).getexif() and np.array_equal(pixels(kept), pixels(bare.getvalue()))
-    encoded = stored(runs({"crop": {"box": [0, 0, 96, 71]}}, writer={"image": "jpeg"})["glove"][1])[0]
-    assert not Image.open(io.BytesIO(encoded)).getexif() and pixels(encoded).shape == (71, 96, 3)
-
-
-# Rows without an image
-
-
-@pytest.mark.parametrize("encoding", ["png", "jpeg", "jpeg-source"])
-@pytest.mark.parametrize("steps", [[], [{"resize-image": {"width": 80, "height": 60}}]], ids=["unchanged", "resized"])
-def test_rows_without_an_image_are_empty(takeset, tmp_path, encoding, steps):
-    if encoding == "jpeg-source" and steps:
-        return
-    found = v2()
-    found.rgb[4], found.rgb[20] = found.rgb[4][:300], b""
-    runs = Runs(takeset, tmp_path, {"glove": found})
-    entry, demo, meta = runs(*steps, writer={"image": encoding})["glove"]
-    assert [row for row, data in enumerate(stored(demo)) if not data] == [4, 20]
-    assert meta["streams/camera_image/valid"][:].tolist() == [int(row not in (4, 20)) for row in range(40)]
-    assert "image-undecodable" in codes(entry) and check_digests(demo, meta) > 5
-    raw = runs(*steps)["glove"][1]["obs/camera_image"]
-    assert not raw[4].any() and (encoding != "png" or np.array_equal(pixels(stored(demo)[5]), raw[5]))
-    takeset("verify", runs.output(*steps, writer={"image": encoding}), check=0)
-
-
 # Digests
 
 
@@ -265,8 +227,3 @@ def test_jobs_make_no_difference(runs, takeset, tmp_path, encoding):
         shards = {p.name: p.read_bytes() for p in (tmp_path / f"out{jobs}/episodes").iterdir()}
         seen.append((shards, (tmp_path / f"out{jobs}/dataset.h5").read_bytes(), manifest(tmp_path / f"out{jobs}")["record"]))
     assert seen[0] == seen[1]
-
-
-def test_jpeg_is_smaller_than_png_and_png_than_raw(runs):
-    sizes = [(runs.output(RESIZED, writer=writer) / "episodes/room.h5").stat().st_size for writer in ({"image": "jpeg"}, {"image": "png"}, None)]
-    assert sizes == sorted(sizes) and sizes[0] * 3 < sizes[2]

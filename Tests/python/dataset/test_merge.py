@@ -162,25 +162,9 @@ def test_conditions(takeset, days, tmp_path, condition, written, others):
     takeset("verify", tmp_path / "out", check=0)
 
 
-MISTAKES = [
-    ("framse > 3", "did you mean frames?"),
-    ("frames > many", "expected a number, found many"),
-    ("frames has 3", "expected = or != or < or <= or > or >= after frames, found has"),
-    ("outcome = wirtten", "there is no outcome wirtten (written, rejected, failed); did you mean written?"),
-    ("split != vaild", "there is no split vaild (train, valid, test); did you mean valid?"),
-    ("reader != movei", "there is no reader movei"),
-    ("findings has pose-jmup", "did you mean pose-jump?"),
-    ("frames > 3 frames", "expected and, or, or the end, found frames"),
-    ("(frames > 3", "column 12: expected )"),
-    ("id = 'x", "column 6: the quote has no end"),
-    ("frames >", "expected a value after >"),
-    ("", "column 1: expected a field"),
-    *((opening * 30000 + "frames > 0" + closing * 30000, "nested deeper than") for opening, closing in (("(", ")"), ("not ", ""))),
-]
-
-
 @pytest.mark.parametrize("options, code, words", [
-    *((["--where", condition], 64, words) for condition, words in MISTAKES), (["--where", "streams has jionts"], 65, "did you mean joints?"),
+    (["--where", "framse > 3"], 64, "did you mean frames?"), (["--where", "streams has jionts"], 65, "did you mean joints?"),
+    *((["--where", opening * 30000 + "frames > 0" + closing * 30000], 64, "nested deeper than") for opening, closing in (("(", ")"), ("not ", ""))),
     *((["--episodes", ids], 64, "name at least one episode") for ids in ("", " , ")),  # no ids are not all ids
     (["--episodes", "take_2026-01-20"], 64, "take_2026-01-02"), (["--where", "frames > 1e6"], 65, "no episode matches"),
     # Ids that the condition leaves out are no mistake.

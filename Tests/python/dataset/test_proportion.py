@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from command import BINARY, measured
 from outputs import manifest, take
+from scans import chunk
 from system import processor_seconds, until
 
 TERABYTE = 1 << 40
@@ -87,10 +88,6 @@ def test_a_signal_ends_a_digest(takeset, originals, tmp_path):
 
 
 # Images
-
-
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 def gray_png(width, height, beyond):

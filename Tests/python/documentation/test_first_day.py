@@ -202,22 +202,6 @@ def test_actions_say_their_axes_and_layout(dataset):
         assert "camera_axes" not in demo["action_dict/joints"].attrs
 
 
-def test_quantiles_of_few_values_are_those_of_numpy(dataset):
-    with h5py.File(dataset / "dataset.h5") as file:
-        demos = [file["data"][name.decode()] for name in file["mask/train"][:]]
-        for key in file["stats"]:
-            if key in ("action_dict", "action_chunk") or key.startswith("camera"):
-                continue
-            paths = (key, f"{key}_valid") if key == "actions" else (f"obs/{key}", f"obs/{key}_valid")
-            rows = [demo[paths[0]][:].reshape(len(demo[paths[0]]), -1) for demo in demos]
-            valid = [demo[paths[1]][:].reshape(len(r), -1) * np.ones(r.shape) if paths[1] in demo else np.ones(r.shape) for demo, r in zip(demos, rows)]
-            values, valid = np.concatenate(rows), np.concatenate(valid).astype(bool) & np.isfinite(np.concatenate(rows))
-            for column in range(values.shape[1]):
-                chosen = values[valid[:, column], column].astype(np.float64)
-                for name, share in ("q01", 0.01), ("q99", 0.99):
-                    assert file[f"stats/{key}/{name}"][column] == pytest.approx(np.quantile(chosen, share), rel=1e-14, abs=0), (key, column)
-
-
 def test_a_preview_of_a_dataset_is_drawn(takeset, dataset, tmp_path):
     said = takeset("inspect", dataset, "--preview", tmp_path / "x.png", check=0).stderr
     ids = [take["id"] for take in manifest(dataset)["record"]["takes"]]

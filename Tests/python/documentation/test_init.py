@@ -15,8 +15,8 @@ import yaml
 from action_oracle import Expected, actions_are
 from command import BINARY, ROOT
 from documents import small_simulations
+from geometry_oracle import matrices
 from outputs import demos, manifest
-from phone_takes import matrices
 from PIL import Image
 
 USES = ["act", "diffusion-policy", "robomimic", "nerf", "lerobot", "server"]

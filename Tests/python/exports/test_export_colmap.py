@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-from geometry_oracle import Runs, matrices
 from outputs import demos
 from PIL import Image
 from scene_exports import TAKES, SceneExports
-from scene_oracle import between, colors, export, files, lost, opencv, positions, read_colmap, read_ply, record
-from stack_sessions import v3_slam
+from scene_oracle import colors, export, files, opencv, positions, read_colmap, read_ply, record
 
 PIPELINES = ["default", "opencv", "ros", "body", "z up", "rotated", "cropped"]
 
@@ -15,11 +13,6 @@ PIPELINES = ["default", "opencv", "ros", "body", "z up", "rotated", "cropped"]
 @pytest.fixture(scope="module")
 def exported(takeset, tmp_path_factory):
     return SceneExports(takeset, "colmap", tmp_path_factory.mktemp("colmap"))
-
-
-@pytest.fixture(scope="module")
-def runs(exported):
-    return exported.runs
 
 
 @pytest.mark.parametrize("take", TAKES)
@@ -48,22 +41,6 @@ def test_a_camera_for_each_set_of_intrinsics(exported, take, pipeline):
 
 
 @pytest.mark.parametrize("take", TAKES)
-def test_images_of_other_times_have_the_camera_of_that_time(exported, take):
-    dataset, output = exported("resampled")
-    demo, meta = demos(dataset)[take]
-    expected = between(meta, opencv(demo), meta["timestamp_ns"][:] + meta["streams/camera_image/dt_ns"][:])
-    known = np.flatnonzero(np.isfinite(expected).all((1, 2)))
-    cameras, images, _ = read_colmap(output / take)
-    assert list(images) == [f"{row:06d}.png" for row in known] and len(known) > 8
-    # The intrinsics that the dataset has with each image, not those of the image nearest to the row's time.
-    assert [cameras[number][3] for _, number in images.values()] == meta["intrinsics"][known].tolist()
-    assert np.abs(np.array([matrix for matrix, _ in images.values()]) - np.linalg.inv(expected[known])).max() < 1e-6
-    left = len(expected) - len(known)
-    words = f"{take}: {left} of {len(expected)} rows have no pose at the time of their image and are left out."
-    assert lost(output, take) == [words] * (left > 0)
-
-
-@pytest.mark.parametrize("take", TAKES)
 def test_images_are_equal_and_all_there(exported, take):
     dataset, output = exported("default")
     stored = demos(dataset)[take][0]["obs/camera_image"]
@@ -73,28 +50,7 @@ def test_images_are_equal_and_all_there(exported, take):
         assert np.array_equal(np.array(Image.open(output / f"{take}/images/{row:06d}.png")), pixels)
 
 
-def test_stored_files_keep_their_bytes_and_names(runs, takeset, tmp_path):
-    (tmp_path / "p.yaml").write_text("version: 1\ntransforms: [align]\nwriter: {hdf5: {image: jpeg-source}}\n")
-    takeset.convert(runs.inputs / "session", output=tmp_path / "dataset", arguments=["--pipeline", tmp_path / "p.yaml"])
-    export(takeset, tmp_path / "dataset", "colmap", tmp_path / "out")
-    _, images, _ = read_colmap(tmp_path / "out/session")
-    for row, name in enumerate(images):
-        assert name == f"{row:06d}.jpg"
-        assert (tmp_path / "out/session/images" / name).read_bytes() == (runs.inputs / "session/rgb" / name).read_bytes()
-
-
 # Options
-
-
-def test_every_nth_row_as_jpeg(exported):
-    _, whole = exported("default")
-    _, output = exported("default", "--every", 7, "--image", "jpeg")
-    for take in TAKES:
-        every, kept = read_colmap(whole / take)[1], read_colmap(output / take)[1]
-        assert list(kept) == [name.replace("png", "jpg") for name in list(every)[::7]]
-        assert np.array_equal([matrix for matrix, _ in kept.values()], [matrix for matrix, _ in every.values()][::7])
-        assert {p.name for p in (output / take / "images").iterdir()} == set(kept)
-        assert {Image.open(p).format for p in (output / take / "images").iterdir()} == {"JPEG"}
 
 
 def test_points_are_those_of_the_point_cloud(exported, takeset, tmp_path):
@@ -107,14 +63,6 @@ def test_points_are_those_of_the_point_cloud(exported, takeset, tmp_path):
         assert np.array_equal(numbers[:, 1:4].astype("f4"), positions(expected).astype("f4"))
         assert np.array_equal(numbers[:, 4:7], colors(expected)) and (numbers[:, 7] == -1).all() and numbers.shape[1] == 8
     assert record(output)["clouds"] == record(tmp_path / "ply")["clouds"]
-
-
-def test_poses_in_a_world_of_unknown_scale(takeset, tmp_path):
-    dataset = Runs(takeset, tmp_path, {"slam": v3_slam()}).output()
-    export(takeset, dataset, "colmap", tmp_path / "out")
-    _, images, _ = read_colmap(tmp_path / "out/slam")
-    expected = np.linalg.inv(matrices(demos(dataset)["slam"][0]["obs/pose"][:]))
-    assert np.abs(np.array([matrix for matrix, _ in images.values()]) - expected).max() < 1e-6
 
 
 # Read by COLMAP itself

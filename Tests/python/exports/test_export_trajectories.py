@@ -9,18 +9,15 @@ import h5py
 import numpy as np
 import pytest
 from export_checks import refuses
-from geometry_oracle import AXES, Runs, block, matrices, steps_file
+from geometry_oracle import BODY, POSED, Runs, poses_of_source, steps_file
 from outputs import demos, manifest
-from scans import POSE, session as scan
+from scans import session as scan
 from scene_oracle import export, files, lost, opencv, record, times
 from scipy.spatial.transform import Rotation
 from sealing import seal
-from stack_sessions import slam_alone, still, synthetic, v1, v3_scaled
+from stack_sessions import synthetic
 from videos import video_file
 
-SOURCES = {"arkit": still, "depth": v1, "slam": slam_alone, "claimed": v3_scaled, "scan": lambda: scan(times="time")}
-OWN = {"arkit": "arkit", "depth": "arkit", "slam": "opencv", "claimed": "opencv", "scan": "opencv"}
-BODY = [0.02, -0.15, 0.08, *Rotation.from_euler("xyz", [25, -40, 70], degrees=True).as_quat().tolist()]
 PIPELINES = {
     "own axes": [], "opencv": [{"pose-frame": {"axes": "opencv"}}], "ros": [{"pose-frame": {"axes": "ros"}}],
     "body": [{"pose-frame": {"body": BODY}}], "body in ros": [{"pose-frame": {"axes": "ros", "body": BODY}}],
@@ -30,7 +27,7 @@ PIPELINES = {
 
 @pytest.fixture(scope="module")
 def runs(takeset, tmp_path_factory):
-    return Runs(takeset, tmp_path_factory.mktemp("trajectories"), {name: make() for name, make in SOURCES.items()})
+    return Runs(takeset, tmp_path_factory.mktemp("trajectories"), {name: make() for name, make in POSED.items()})
 
 
 @pytest.fixture(scope="module")
@@ -67,18 +64,11 @@ def same_rotations(found, expected):
     assert np.abs(found - expected).max() < 1e-6
 
 
-def truth(take):
-    """Camera-to-world matrices with OpenCV's axes, from the files of a take in float64."""
-    made = SOURCES[take]()
-    own = matrices(made.numbers(*POSE)) if take == "scan" else np.array([entry["transform"] for entry in made.poses], "f8")
-    return own @ block(AXES[OWN[take]][1].T @ AXES["opencv"][1])
-
-
 # tum
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-@pytest.mark.parametrize("take", SOURCES)
+@pytest.mark.parametrize("take", POSED)
 def test_tum_has_the_camera_of_every_row(exported, take, pipeline):
     dataset, output = exported("tum", pipeline)
     demo, meta = demos(dataset)[take]
@@ -91,17 +81,11 @@ def test_tum_has_the_camera_of_every_row(exported, take, pipeline):
     same_rotations(Rotation.from_quat(numbers[:, 3:]).as_matrix(), expected[:, :3, :3])
     # Signs are steady, as in the dataset.
     assert (numbers[1:, 3:] * numbers[:-1, 3:]).sum(1).min() > 0
-
-
-@pytest.mark.parametrize("take", SOURCES)
-@pytest.mark.parametrize("pipeline", ["own axes", "ros", "body", "body in ros"])
-def test_tum_has_the_poses_of_the_source(exported, take, pipeline):
-    """Whatever the dataset's axes and body are, the camera is the same."""
-    numbers = np.array([[float(n) for n in line[1:]] for line in table(exported("tum", pipeline)[1] / f"{take}.txt")])
-    expected = truth(take)
-    scale = max(1, np.abs(expected[:, :3, 3]).max())
-    assert np.abs(numbers[:, :3] - expected[:, :3, 3]).max() < 1e-6 * scale
-    same_rotations(Rotation.from_quat(numbers[:, 3:]).as_matrix(), expected[:, :3, :3])
+    if pipeline != "resampled":
+        # Whatever the dataset's axes and body are, the camera is that of the source.
+        source = poses_of_source(take, "opencv")
+        assert np.abs(numbers[:, :3] - source[:, :3, 3]).max() < 1e-6 * max(1, np.abs(source[:, :3, 3]).max())
+        same_rotations(Rotation.from_quat(numbers[:, 3:]).as_matrix(), source[:, :3, :3])
 
 
 @pytest.mark.parametrize("pipeline", ["own axes", "resampled"])
@@ -120,7 +104,7 @@ def test_tum_has_the_times_to_the_nanosecond(exported, pipeline):
 
 def test_a_unit_that_is_not_meters_is_said(exported):
     _, output = exported("tum", "own axes")
-    assert [word for take in SOURCES for word in lost(output, take)] == [
+    assert [word for take in POSED for word in lost(output, take)] == [
         "slam: the unit of positions is arbitrary, which the format cannot say.",
         "claimed: the unit of positions is m (claimed), which the format cannot say.",
     ]
@@ -130,7 +114,7 @@ def test_a_unit_that_is_not_meters_is_said(exported):
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
-@pytest.mark.parametrize("take", SOURCES)
+@pytest.mark.parametrize("take", POSED)
 def test_kitti_has_cameras_as_seen_from_the_first(exported, take, pipeline):
     dataset, output = exported("kitti", pipeline)
     poses = opencv(demos(dataset)[take][0])
@@ -259,10 +243,10 @@ def test_the_record_says_what_was_exported(runs, exported):
     found, contents = record(output), files(output)
     del contents["takeset-export.json"]
     assert found["export_version"] == 1 and found["format"] == "tum" and found["options"] == {}
-    assert found["source"] == {"record_sha256": manifest(dataset)["record_sha256"], "takes": len(SOURCES)}
+    assert found["source"] == {"record_sha256": manifest(dataset)["record_sha256"], "takes": len(POSED)}
     assert found["tool"]["name"] == "takeset" and set(found["tool"]) == {"name", "version", "revision"}
     assert [(e["id"], e["rows"]) for e in found["episodes"]] == [(take, len(demo["obs/pose"])) for take, (demo, _) in demos(dataset).items()]
-    assert found["files"] == len(contents) == len(SOURCES) and found["bytes"] == sum(map(len, contents.values()))
+    assert found["files"] == len(contents) == len(POSED) and found["bytes"] == sum(map(len, contents.values()))
 
 
 def test_an_output_is_never_overwritten_unasked(runs, takeset, tmp_path):
@@ -304,7 +288,7 @@ def test_a_summary_in_json(runs, takeset, tmp_path):
 @pytest.mark.loaders
 def test_evo_reads_both(exported):
     file_interface = pytest.importorskip("evo.tools.file_interface")
-    for take in SOURCES:
+    for take in POSED:
         dataset, output = exported("tum", "own axes")
         demo, meta = demos(dataset)[take]
         found = file_interface.read_tum_trajectory_file(output / f"{take}.txt")

@@ -7,8 +7,9 @@ from fractions import Fraction
 import numpy as np
 import yaml
 from outputs import demos, manifest
+from scans import POSE, session as scan
 from scipy.spatial.transform import Rotation
-from stack_sessions import v1
+from stack_sessions import slam_alone, still, v1, v2, v3_scaled
 
 MAPS = ["camera_depth", "camera_depth_valid", "camera_depth_confidence"]
 CAMERA = {"fx": 72.5, "fy": 73.25, "cx": 47.75, "cy": 36.5}
@@ -177,6 +178,19 @@ AXES = {  # names, and the axes' directions in OpenGL's axes (x right, y up, z b
     "opencv": ("x right, y down, z forward", np.diag([1.0, -1, -1])),
     "ros": ("x forward, y left, z up", np.array([[0.0, -1, 0], [0, 0, 1], [-1, 0, 0]])),
 }
+
+
+# Takes with poses, and the axes of their cameras.
+POSED = {"arkit": still, "depth": v1, "glove": v2, "slam": slam_alone, "claimed": v3_scaled, "scan": lambda: scan(times="time")}
+OWN = {"arkit": "arkit", "depth": "arkit", "glove": "arkit", "slam": "opencv", "claimed": "opencv", "scan": "opencv"}
+BODY = [0.02, -0.15, 0.08, *Rotation.from_euler("xyz", [25, -40, 70], degrees=True).as_quat().tolist()]
+
+
+def poses_of_source(name, axes):
+    """Matrices of a take's poses as its files have them, in float64, with these axes of the camera."""
+    found = POSED[name]()
+    own = matrices(found.numbers(*POSE)) if name == "scan" else np.array([entry["transform"] for entry in found.poses], "f8")
+    return own @ block(AXES[OWN[name]][1].T @ AXES[axes][1])
 
 
 def matrices(poses):

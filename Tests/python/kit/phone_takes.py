@@ -6,7 +6,6 @@ import zipfile
 
 import numpy as np
 from outputs import demos, manifest, only, record
-from scipy.spatial.transform import Rotation
 from videos import rotated
 
 PIPELINE = "version: 1\n{}transforms: [{}]\nwriter: {{hdf5: {{image: raw}}}}\n"
@@ -96,12 +95,6 @@ def truth(folder, key="camera_to_world"):
     """Camera-to-world matrices and times in nanoseconds, by frame."""
     found = json.loads((folder / "truth.json").read_text())
     return np.array(found[key]).reshape(-1, 4, 4), np.array(found["frame_time_ns"])
-
-
-def matrices(poses):
-    found = np.tile(np.eye(4), (len(poses), 1, 1))
-    found[:, :3, :3], found[:, :3, 3] = Rotation.from_quat(poses[:, 3:]).as_matrix(), poses[:, :3]
-    return found
 
 
 def zipped(folder, path, prefix=""):

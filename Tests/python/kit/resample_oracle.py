@@ -117,10 +117,10 @@ def uneven(count=90, lost=(20, 21, 50, 51, 52, 53, 54), jitter=2 * MS, seed=5):
 # The grid
 
 
-def ticks_of(first, last, rate, phase="0"):
-    """Every tick from the first to the last frame: exact fractions, rounded once, halves to even. `rate` and `phase` are decimal text."""
+def ticks_of(first, last, rate):
+    """Every tick from the first to the last frame: exact fractions, rounded once, halves to even. `rate` is decimal text."""
     period, found = 10**9 / Fraction(str(rate)), []
-    while (tick := first + round(Fraction(str(phase)) * 10**9 + period * len(found))) <= last:
+    while (tick := first + round(period * len(found))) <= last:
         found.append(tick)
     return found
 
@@ -157,13 +157,11 @@ class Grid:
     times: list
     rate: str
     tolerance: int = TOLERANCE
-    max_gap: int | None = None
-    phase: str = "0"
     period: float = 1e9 / 60  # of the frames
 
     def __post_init__(self):
-        limit = max(1.5 * self.period, self.tolerance) if self.max_gap is None else self.max_gap
-        every = ticks_of(self.times[0], self.times[-1], self.rate, self.phase)
+        limit = max(1.5 * self.period, self.tolerance)
+        every = ticks_of(self.times[0], self.times[-1], self.rate)
         before, after = around(self.times, every)
         steps = np.array(self.times)[after] - np.array(self.times)[before]
         kept = steps <= limit
@@ -181,21 +179,6 @@ class Grid:
     def repeated(self):
         return len(self.ticks) - len(set(self.frame.tolist()))
 
-    @property
-    def gaps(self):
-        """Row and length of the steps that are longer than one and a half periods of the grid and one tick of the source's clock, 1 ns."""
-        found = np.diff(self.ticks)
-        rows = np.flatnonzero(found > 1.5e9 / float(Fraction(self.rate)) + 1)
-        return [[int(row), int(found[row])] for row in rows]
-
-    def values(self, times, samples):
-        """SciPy's line through the samples at each row, NaN where one of the two around it is absent or too far."""
-        (before, after), at = around(times, self.ticks), np.array(times, "i8")
-        exists = (before >= 0) & (after >= 0) & (self.ticks - at[before] <= self.tolerance) & (at[after] - self.ticks <= self.tolerance)
-        seconds = (np.array(times, "i8") - self.times[0]) / 1e9
-        line = interp1d(seconds, samples, axis=0, bounds_error=False, fill_value=np.nan)
-        return np.where(exists[:, None], line((self.ticks - self.times[0]) / 1e9), np.nan)
-
 
 def scipy_poses(times, poses, ticks):
     """Positions and quaternions of a path at other times."""
@@ -207,11 +190,6 @@ def scipy_poses(times, poses, ticks):
 
 
 # Checks
-
-
-def absolute(meta):
-    stored = meta["timestamp_ns"]
-    return stored[:] + int(stored.attrs["origin_ns"])
 
 
 def poses_are(demo, positions, quaternions, tolerance=1e-6):
@@ -233,14 +211,6 @@ def stream_is(meta, name, source, following, weight, dt):
     assert stream["dt_ns"].tolist() == np.asarray(dt).tolist(), name
     assert stream["weight"].dtype == "f4" and np.abs(stream["weight"] - weight).max() < 1e-6, name
     assert stream["valid"].tolist() == (np.asarray(source) >= 0).astype(int).tolist(), name
-
-
-def nearest_stream_is(meta, name, times, numbers, ticks, tolerance=TOLERANCE):
-    """Each row has the stream's nearest sample. Its position, -1 where there is none."""
-    found = nearest(times, ticks, tolerance)
-    number = np.where(found >= 0, np.array(numbers)[found], -1)
-    stream_is(meta, name, number, number, np.zeros(len(found)), np.where(found >= 0, np.array(times, "i8")[found] - ticks, 0))
-    return found
 
 
 def images_are(demo, numbers):

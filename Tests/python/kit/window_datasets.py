@@ -5,7 +5,7 @@ import shutil
 
 import h5py
 import numpy as np
-from scipy.spatial.transform import Rotation
+from geometry_oracle import matrices
 
 from takeset._window_options import WindowOptions
 from takeset._windows import WindowReader
@@ -55,6 +55,19 @@ def tampered(source, target, change):
     return target
 
 
+def with_smaller_images(source, target, id):
+    """A copy of a dataset in which the images of one take have half the width and height."""
+
+    def halve(take, file):
+        if take == id:
+            obs = file["data/demo_0/obs"]
+            smaller, attributes = obs["camera_image"][:, ::2, ::2], dict(obs["camera_image"].attrs)
+            del obs["camera_image"]
+            obs.create_dataset("camera_image", data=smaller, chunks=(1, *smaller.shape[1:])).attrs.update(attributes)
+
+    return tampered(source, target, halve)
+
+
 def expected_index(path, o, k, stride=1, split=None):
     """Every (episode, t) whose rows t-o+1 … t+k have consecutive frame numbers of the source, tried one by one."""
     with h5py.File(path) as file:
@@ -71,14 +84,6 @@ def expected_index(path, o, k, stride=1, split=None):
                 run = [t for i, t in enumerate(whole) if t == whole[0] + i]
                 found += [(number, t) for t in run[::stride]]
                 whole = whole[len(run) :]
-    return found
-
-
-def matrices(poses):
-    """4x4 matrices of poses x y z qx qy qz qw."""
-    poses = np.asarray(poses, float)
-    found = np.tile(np.eye(4), (len(poses), 1, 1))
-    found[:, :3, :3], found[:, :3, 3] = Rotation.from_quat(poses[:, 3:]).as_matrix(), poses[:, :3]
     return found
 
 

@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 from PIL import Image
-from window_datasets import SMALL, tampered, with_actions
+from window_datasets import SMALL, V2, with_actions, with_smaller_images
 
 loaders = pytest.mark.loaders
 
@@ -267,14 +267,7 @@ def test_images_can_be_floats_from_0_to_1(holes):
 def test_images_of_several_sizes_make_batches_when_they_are_resized(holes, tmp_path):
     from torch.utils.data import DataLoader
 
-    def halve(take, file):
-        obs = file["data/demo_0/obs"]
-        if "joints" in obs:
-            smaller, attributes = obs["camera_image"][:, ::2, ::2], dict(obs["camera_image"].attrs)
-            del obs["camera_image"]
-            obs.create_dataset("camera_image", data=smaller, chunks=(1, *smaller.shape[1:])).attrs.update(attributes)
-
-    mixed = tampered(holes, tmp_path / "out", halve)
+    mixed = with_smaller_images(holes, tmp_path / "out", V2)
     found = windows(mixed, None, image_size=(96, 128), **SMALL)
     (batch,) = DataLoader(found, batch_size=len(found))
     assert batch["obs"]["camera_image"].shape == (len(found), 2, 3, 96, 128) and set(found.index[:, 0]) == {0, 1}

@@ -3,7 +3,9 @@
 import h5py
 import numpy as np
 import pytest
-from window_datasets import SMALL, V1, V2, expected_index, tampered, training_actions, windows, with_actions
+from window_datasets import (
+    SMALL, V1, V2, expected_index, tampered, training_actions, windows, with_actions, with_smaller_images,
+)
 
 from takeset import TakesetError, _images
 from takeset import open as open_dataset
@@ -145,14 +147,6 @@ def test_computed_actions_are_normalized_by_those_of_the_training_episodes(actin
             np.testing.assert_allclose(restored, plain[i]["actions"], rtol=1e-6, atol=5e-7)
 
 
-def test_the_statistics_of_computed_actions_are_those_of_chunks_in_the_file(acting):
-    found = windows(acting, keys=("pose",), joints="append", normalize=["actions"], **SMALL).scalings["actions"]
-    with h5py.File(acting / "dataset.h5") as file:
-        stored = file["stats/action_chunk"]
-        np.testing.assert_allclose(found.scale, stored["scale"][:], rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(found.offset, stored["offset"][:], rtol=1e-5, atol=1e-6)
-
-
 def test_rotations_can_be_left_as_they_are(acting):
     options = dict(keys=("pose",), joints="append", **SMALL)
     plain, normal = windows(acting, **options), windows(acting, normalize=True, normalize_rotation=False, **options)
@@ -215,14 +209,7 @@ def test_what_does_not_fit_in_one_batch_is_refused_at_once(holes):
 
 
 def test_episodes_with_images_of_two_sizes_are_refused_unless_they_are_resized(tmp_path, holes):
-    def halve(take, file):
-        if take == V1:
-            obs = file["data/demo_0/obs"]
-            smaller, attributes = obs["camera_image"][:, ::2, ::2], dict(obs["camera_image"].attrs)
-            del obs["camera_image"]
-            obs.create_dataset("camera_image", data=smaller, chunks=(1, *smaller.shape[1:])).attrs.update(attributes)
-
-    changed = tampered(holes, tmp_path / "out", halve)
+    changed = with_smaller_images(holes, tmp_path / "out", V1)
     words = r"\(session_2026-02.*\): camera_image has the shape 240x320x3, and 120x160x3 in demo_000000 .*resize-image"
     with pytest.raises(TakesetError, match=words):
         windows(changed, None)

@@ -6,7 +6,7 @@ import pickle
 import h5py
 import numpy as np
 import pytest
-from window_datasets import SMALL, V1, V2, expected_index, relative, windows, with_actions
+from window_datasets import SMALL, V1, V2, expected_index, relative, windows
 
 from takeset import TakesetError
 from takeset import open as open_dataset
@@ -203,21 +203,6 @@ def test_images_and_depth_come_channels_first_with_a_mask(holes):
         assert_same(sample["camera_image_valid"], np.array([True, True]))
         assert_same(sample["camera_depth"][:, 0], obs["camera_depth"][t - 1 : t + 1, :, :, 0])
         assert_same(sample["camera_depth_valid"][:, 0], obs["camera_depth_valid"][t - 1 : t + 1, :, :, 0] == 1)
-
-
-@pytest.mark.parametrize("image", ["jpeg", "png"])
-def test_images_that_are_stored_as_files_are_decoded(takeset, tmp_path, image):
-    from PIL import Image
-
-    found = windows(with_actions(tmp_path, takeset, image, count=1, seconds=0.2), None, keys=("camera_image",), **SMALL)
-    with h5py.File(tmp_path / "out/dataset.h5") as file:
-        stored = file["data/demo_000000/obs/camera_image"]
-        for i in range(len(found)):
-            for place, row in enumerate((found.index[i, 1] - 1, found.index[i, 1])):
-                (tmp_path / "one").write_bytes(stored[row].tobytes())
-                with Image.open(tmp_path / "one") as one:
-                    assert one.format == image.upper()
-                    assert_same(found[i]["obs"]["camera_image"][place], np.asarray(one).transpose(2, 0, 1))
 
 
 # Processes

@@ -99,20 +99,6 @@ def test_a_folder_and_its_archive_are_one_take(takeset, tmp_path):
     assert "nothing to do" in takeset.convert(tmp_path / "in", output=tmp_path / "out").stdout
 
 
-def test_a_folder_and_an_archive_that_differ_are_both_written(takeset, tmp_path):
-    files = session("v2")
-    less = {name: data for name, data in files.items() if name != "rgb/000004.jpg"}
-    found = searched(takeset, tmp_path, {
-        "a": files, "a.zip": zip_of(session("v2", seed=1)), "b": files, "b.tar": tar_of(less),
-    })
-    assert sorted(demos(tmp_path / "out")) == ["a", "a-2", "b", "b-2"]
-    for name in "a", "b":
-        assert "duplicate-id" in codes(found[f"{name}-2"], "warning") and "duplicate-id" not in codes(found[name])
-        assert [one["role"] for one in found[f"{name}-2"]["inputs"]] == ["archive"]
-    assert len(demos(tmp_path / "out")["b-2"][1]["source_index"]) == 7
-    assert content(tmp_path / "out", "a") != content(tmp_path / "out", "a-2")
-
-
 def test_an_archive_named_alone_is_written_though_its_folder_exists(takeset, tmp_path):
     placed(tmp_path / "in", {"session_X": WHOLE, "session_X.zip": zip_of(WHOLE)})
     takeset.convert(tmp_path / "in/session_X.zip", output=tmp_path / "out")

@@ -4,9 +4,10 @@ import shutil
 
 import numpy as np
 import pytest
+from geometry_oracle import matrices
 from images import frame_code
 from outputs import codes, finding, only
-from phone_takes import STREAMS, Takes, absolute, converted, matrices, problem, quirks, same, truth
+from phone_takes import STREAMS, Takes, absolute, converted, problem, quirks, same, truth
 from PIL import Image
 from scipy.spatial.transform import Rotation, Slerp
 

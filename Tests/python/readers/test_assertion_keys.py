@@ -17,24 +17,10 @@ def test_several_apps_may_be_trusted(takeset, tmp_path):
     assert verified(takeset, tmp_path, found, "--keys", path)["verification"]["assertion"]["state"] == "verified"
 
 
-POINT = Device(1).point
-
-
-def key(data):
-    return json.dumps({"app_ids": [APP], "devices": {"phone": data if isinstance(data, str) else base64_text(data)}}).encode()
-
-
 BAD_KEYS = {  # VerifyHashChainTests have more of them
     "not there": None,
-    "not JSON": b"{",
     "empty": b"",
-    "no devices": json.dumps({"app_ids": [APP]}).encode(),
-    "no app_ids": json.dumps({"devices": {"phone": base64_text(POINT)}}).encode(),
-    "app_ids that are text": json.dumps({"app_ids": APP, "devices": {}}).encode(),
-    "a key that is no base64": key("?"),
-    "a key of 64 bytes": key(POINT[1:]),
-    "a compressed key": key(b"\x02" + POINT[1:33]),
-    "a point that is not on the curve": key(POINT[:-1] + bytes([POINT[-1] ^ 1])),
+    "a point that is not on the curve": json.dumps({"app_ids": [APP], "devices": {"phone": base64_text(b"\x04" + bytes(64))}}).encode(),
 }
 
 

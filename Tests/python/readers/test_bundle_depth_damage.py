@@ -16,19 +16,10 @@ from system import stopped
 
 FLAT = maps(15).tobytes()
 FEW = maps(15, 8, 6)
-UNREADABLE = {
+UNREADABLE = {  # DepthBlobTests have more of them
     "a gzip that is cut": gzip.compress(FLAT)[:-2000],
-    "a gzip without its end": gzip.compress(FLAT)[:-5],
-    "a gzip with a wrong size": gzip.compress(FLAT)[:-4] + bytes(4),
     "a deflate stream without its end": deflated(FLAT)[:-1],
-    "one byte too many": deflated(FLAT + b"\0"),
-    "one byte too few": deflated(FLAT[:-1]),
-    "a size that no sensor has": deflated(maps(15, 255, 192).tobytes()),
-    "height 0": gzip.compress(rldp(FEW, height=0)),
-    "1000 by 1000 of which there is nothing": gzip.compress(rldp(FEW, width=1000, height=1000)),
-    "more maps than data": gzip.compress(rldp(FEW, count=20)),
     "an offset past the end": gzip.compress(rldp(FEW, offsets=[0] * 14 + [FEW.nbytes - 191])),
-    "the last byte missing": gzip.compress(rldp(FEW)[:-1]),
     "the last byte missing, not compressed": rldp(FEW)[:-1],
 }
 TOO_MUCH = {"201 keyframes": maps(201, 8, 6), "1001 wide": maps(2, 1001, 2), "1001 high": maps(2, 2, 1001)}
@@ -45,7 +36,6 @@ def unreadable(takeset, tmp_path_factory):
 
 @pytest.mark.parametrize("name", UNREADABLE)
 def test_depth_that_cannot_be_decoded(unreadable, name):
-    """DepthBlobTests have more of them."""
     assert unreadable[name]["outcome"] == "failed" and codes(unreadable[name], "error") == ["depth-undecodable"]
     assert "depth.gz" in unreadable[name]["reason"]
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from geometry_oracle import matrices
 from outputs import manifest, only
-from phone_takes import matrices, zipped
+from phone_takes import zipped
 
 APPS = {
     "stray-scanner": ["--size", "240x180", "--depth-size", "64x48"], "record3d": ["--size", "180x240", "--depth-size", "48x64"],

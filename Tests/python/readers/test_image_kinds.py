@@ -114,7 +114,7 @@ def test_an_image_of_another_kind_is_an_image(takes, name):
 WAYS = {3: "cut", 9: "noise", 15: "zeros", 21: "tables", 27: "png"}
 
 
-@pytest.mark.parametrize("mode", ["raw", "jpeg", "jpeg-source"])
+@pytest.mark.parametrize("mode", ["raw", "png", "jpeg", "jpeg-source"])
 def test_a_damaged_image_is_masked_however_images_are_stored(takeset, tmp_path, mode):
     arguments = pipeline(tmp_path, f"writer: {{hdf5: {{image: {mode}}}}}\ntransforms: [align]\n")
     entry, demo, meta = Together(takeset, tmp_path, {"take": with_damaged_images(still(), WAYS)}, arguments)["take"]

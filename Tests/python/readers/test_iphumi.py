@@ -4,9 +4,10 @@ import shutil
 
 import numpy as np
 import pytest
+from geometry_oracle import matrices
 from images import frame_code
 from outputs import codes, demos, finding, traces
-from phone_takes import Takes, absolute, broken, edited, matrices, quirks, rotated_videos, truth
+from phone_takes import Takes, absolute, broken, edited, quirks, rotated_videos, truth
 
 START = 1_771_446_000_123_000_000
 

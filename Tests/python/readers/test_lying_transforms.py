@@ -6,9 +6,10 @@ import shutil
 
 import numpy as np
 import pytest
+from geometry_oracle import matrices
 from images import frame_code
 from outputs import codes, finding
-from phone_takes import Takes, edited, matrices, truth
+from phone_takes import Takes, edited, truth
 from PIL import Image
 
 OPTIONS = ["--seconds", 0.7, "--size", "96x72", "--depth-size", "48x36"]

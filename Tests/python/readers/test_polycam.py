@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from geometry_oracle import matrices
 from images import frame_code
 from outputs import codes, finding
-from phone_takes import Takes, absolute, converted, matrices, problem, quirks, truth
+from phone_takes import Takes, absolute, converted, problem, quirks, truth
 from PIL import Image
 
 

@@ -1,7 +1,5 @@
 """Quirks of sessions, rows 1 to 9: versions of the app and ways of delivery."""
 
-import hashlib
-import json
 
 import numpy as np
 import pytest
@@ -10,8 +8,8 @@ from outputs import finding, warnings
 from quirks import (
     ASSUMED, alone, arkit_with_depth_maps, arkit_with_depth_values, packed_folder, pipeline, quirk, slam_with_a_scale, synthetic_session,
 )
-from session_checks import depth_is, joints_are, named_maps, nanoseconds, rows_are, same, times_are
-from stack_sessions import COUNT, START, depth_map, packed, readings, slam_alone, slam_poses, synthetic, v1, v2, v3_raw, v3_slam
+from session_checks import depth_is, joints_are, named_maps, nanoseconds, rows_are, times_are
+from stack_sessions import COUNT, depth_map, packed, readings, slam_alone, slam_poses, synthetic, v1, v2, v3_raw, v3_slam
 
 
 def test_row_01_arkit_with_depth_maps_in_full(batch):
@@ -110,6 +108,8 @@ def slam_of_the_second_kind(session):
 def test_row_06_which_slam_it_was_makes_no_difference(batch):
     first, demo, meta = batch(slam_of_the_first_kind)
     rows_are(demo, meta, range(COUNT))
+    times_are(meta, np.arange(COUNT) / 60)
+    assert meta["timestamp_ns"].attrs["clock"] == "frame-number"
     second, demo, meta = batch(slam_of_the_second_kind)
     rows_are(demo, meta, range(4, 37))
     assert first["variant"] == second["variant"] == "v3-slam"
@@ -162,60 +162,9 @@ def test_row_08_their_frame_count_goes_by_another_name(batch):
     assert "77" in finding(entry, "count-mismatch")["message"] and entry["details"]["declared"]["frameCount"] == 77
 
 
-def sidecar(session, **changed):
-    return json.dumps(json.loads(session.contents()["metadata.json"]) | changed, indent=1).encode()
-
-
-@quirk(9)
-def zip_and_sidecar():
-    return {".zip": v2(), ".metadata.json": sidecar(v2())}
-
-
-@quirk(9, "sidecar-differs")
-def sidecar_that_differs():
-    return {".zip": v2(), ".metadata.json": sidecar(v2(), startTime="2001-01-01T00:00:00Z")}
-
-
-@quirk(9, "archive-missing", outcome="failed")
-def sidecar_alone():
-    return {".metadata.json": sidecar(v2())}
-
-
-@quirk(9)
-def folder_and_zip():
-    return {"": v2(), ".zip": v2()}
-
-
 @quirk(9)
 def folder_and_another_zip():
     return {"": v2(), ".zip": arkit_with_depth_values()}
-
-
-@pytest.mark.parametrize("build", [zip_and_sidecar, sidecar_that_differs])
-def test_row_09_an_archive_is_its_folder(batch, build):
-    entry, demo, meta = batch(build)
-    same((demo, meta), batch.demos["clean-v2"])
-    name = entry["id"]
-    assert [(i["path"], i["role"]) for i in entry["inputs"]] == [(f"{name}.metadata.json", "sidecar"), (f"{name}.zip", "archive")]
-    (archive,) = [i for i in entry["inputs"] if i["role"] == "archive"]
-    assert archive["sha256"] == hashlib.sha256((batch.root / "in" / f"{name}.zip").read_bytes()).hexdigest()
-    contents = v2().contents()
-    assert entry["details"]["archive"] == {
-        "format": "zip", "members": len(contents), "bytes": sum(map(len, contents.values())), "root": name
-    }
-    assert 0 <= meta["timestamp_ns"].attrs["unix_origin_ns"] - START * 10**9 < 10**9
-
-
-def test_row_09_a_sidecar_without_its_archive_is_a_loss(batch):
-    entry, _, _ = batch(sidecar_alone)
-    assert entry["inputs"] == [] or [i["role"] for i in entry["inputs"]] == ["sidecar"]
-
-
-def test_row_09_a_folder_next_to_its_own_archive_counts_once(batch):
-    entry, demo, meta = batch(folder_and_zip)
-    same((demo, meta), batch.demos["clean-v2"])
-    duplicate = batch.entries[entry["id"] + "-2"]
-    assert duplicate["outcome"] == "rejected" and duplicate["reason"].startswith("duplicate")
 
 
 def test_row_09_a_folder_next_to_another_archive_of_its_name(batch):

@@ -58,13 +58,6 @@ def test_row_37_one_clock_is_used_as_it_is(batch):
     assert [a["offset_ns"] for a in entry["alignment"] if a["stream"] == "joints"] == ["0"]
 
 
-@quirk(38, "joints-late", "clock-unaligned")
-def connected_late():
-    session = v2(91)
-    session.encoders = [r for r in session.encoders if r["timestamp"] > START + 1.2]
-    return session
-
-
 @quirk(38, "joints-late", *SLAM, of=v3_slam)
 def connected_late_with_an_imu(session):
     session.poses, session.rgb, session.imu, session.video = slam_poses(range(91)), numbered_images(range(91)), inertial(91 / 60), video_file(91, 60)
@@ -74,12 +67,6 @@ def connected_late_with_an_imu(session):
 @quirk(38, "joints-gap", of=v2)
 def disconnected_for_a_while(session):
     del session.encoders[9:23]
-
-
-def test_row_38_a_late_first_reading_is_not_at_the_first_frame(batch):
-    entry, demo, meta = batch(connected_late)
-    assert len(connected_late().encoders) > 20
-    assert all_joints_masked(demo, meta) and "unaligned" in methods(entry)["joints"]
 
 
 def test_row_38_an_imu_aligns_the_late_readings(batch):
@@ -218,30 +205,10 @@ def zero_set_again(session):
             reading[channel] = (reading[channel] + 45) % 360
 
 
-@quirk(42, "sender-restarted", of=v2)
-def sender_restarted(session):
-    for k, reading in enumerate(session.encoders):
-        reading["esp_timestamp_ms"] = 37218 + 20 * k if k < 15 else 500 + 20 * k
-
-
-@quirk(42, of=v2)
-def sender_wrapped(session):
-    for k, reading in enumerate(session.encoders):
-        reading["esp_timestamp_ms"] = (2**32 - 250 + 20 * k) % 2**32
-
-
 def test_row_42_a_new_zero_is_detected_and_copied_to_the_output(batch):
     entry, demo, meta = batch(zero_set_again)
     joints_are(demo, meta, zero_set_again().encoders, np.arange(len(readings())) / 50)
     assert finding(entry, "joints-recalibrated")["count"] == 1
-
-
-@pytest.mark.parametrize("build", [sender_restarted, sender_wrapped])
-def test_row_42_neither_a_restart_nor_a_wrap_moves_readings(batch, build):
-    entry, demo, meta = batch(build)
-    joints_are(demo, meta, readings(), np.arange(len(readings())) / 50)
-    if build is sender_restarted:
-        assert finding(entry, "sender-restarted")["count"] == 1
 
 
 LAPTOP = 3.25  # seconds that the laptop's clock is behind the phone's

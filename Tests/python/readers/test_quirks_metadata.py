@@ -1,17 +1,14 @@
 """Quirks of sessions, rows 50 to 55 and 60: parts of uploads, files of others, what metadata say, and names."""
 
-import hashlib
 
 import pytest
-from images import frame_code
-from outputs import demos, dropped, finding, traces, warnings
+from outputs import dropped, finding, traces, warnings
 from quirks import (
     ASSUMED, CLEAN, SLAM, arkit_with_depth_maps, arkit_with_depth_values, packed_folder, quirk, slam_with_a_scale, synthetic_session,
     two_cameras,
 )
 from session_checks import rows_are, same
 from stack_sessions import COUNT, START, numbered_images, slam_alone, still, uptimes, v1, v2, v3_slam
-from videos import video_file
 
 
 def uploaded(count, session=None):
@@ -205,39 +202,8 @@ def video_in_capitals(session):
     session.files["VIDEO.MOV"], session.video = session.video, None
 
 
-@quirk(60)
-def lone_video_in_capitals():
-    return {".MOV": video_file(6)}
-
-
-@quirk(60)
-def lone_video_without_an_ending():
-    return {"": video_file(7)}
-
-
 def test_row_60_capitals_make_no_difference(batch):
     entry, demo, meta = batch(video_in_capitals)
     same((demo, meta), batch.demos["clean-v3-slam"])
     assert "times-from-movie" in [f["code"] for f in entry["findings"]]
     assert [i["path"] for i in entry["inputs"] if i["role"] == "movie"] == ["VIDEO.MOV"]
-
-
-@pytest.mark.parametrize("build, count", [(lone_video_in_capitals, 6), (lone_video_without_an_ending, 7)])
-def test_row_60_videos_are_recognized_by_their_contents(batch, build, count):
-    entry, demo, _ = batch(build)
-    assert entry["reader"] == "slow-motion-video"
-    assert [frame_code(image) for image in demo["obs/camera_image"][:]] == list(range(count))
-
-
-def test_row_60_videos_of_one_name_are_two_takes(takeset, tmp_path):
-    for folder, count in ("a", 6), ("b", 7):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "video_1761000000123.mov").write_bytes(video_file(count))
-        (tmp_path / folder / "video.mov").write_bytes(video_file(count + 2))
-    takeset.convert(tmp_path / "a", tmp_path / "b", output=tmp_path / "out")
-    lengths = {name: int(demo.attrs["num_samples"]) for name, (demo, _) in demos(tmp_path / "out").items()}
-    digests = {}
-    for folder, count in ("a", 8), ("b", 9):
-        line = f"{hashlib.sha256(video_file(count)).hexdigest()}  video.mov\n"
-        digests[hashlib.sha256(line.encode()).hexdigest()[:12]] = count
-    assert lengths == {"video_1761000000123": 6, "video_1761000000123-2": 7} | digests

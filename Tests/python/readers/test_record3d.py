@@ -7,9 +7,10 @@ import liblzfse
 import numpy as np
 import OpenEXR
 import pytest
+from geometry_oracle import matrices
 from images import frame_code
 from outputs import codes, finding, manifest
-from phone_takes import STREAMS, Takes, broken, converted, edited, matrices, problem, quirks, same, truth, zipped
+from phone_takes import STREAMS, Takes, broken, converted, edited, problem, quirks, same, truth, zipped
 from PIL import Image
 
 MAP = (48, 64)

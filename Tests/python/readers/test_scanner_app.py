@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from geometry_oracle import matrices
 from images import frame_code
 from outputs import codes, finding, traces
-from phone_takes import Takes, absolute, edited, matrices, quirks, truth
+from phone_takes import Takes, absolute, edited, quirks, truth
 from PIL import Image
 
 EVERY = 6

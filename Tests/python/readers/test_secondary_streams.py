@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from conversions import pipeline
 from outputs import codes, demos, manifest
-from phone_takes import absolute
 from videos import ffmpeg
 
 APPS = {
@@ -45,34 +44,10 @@ def back(lines):
     return lines[: count // 2] + lines[count // 4 : count // 2] + lines[count // 2 :]
 
 
-CHANGES = {
-    "back": back,
-    "twice": lambda lines: [line for line in lines for _ in range(2)],
-    "moved": lambda lines: lines[: len(lines) // 2][::-1] + lines[len(lines) // 2 :],
-    "hole": lambda lines: [line for number, line in enumerate(lines) if not len(lines) // 3 <= number < 2 * len(lines) // 3],
-    "short": lambda lines: lines[: len(lines) // 3],
-    "late": lambda lines: lines[len(lines) // 2 :],
-}
-
-
-def later(lines):
-    """The same lines 100 s later: those of another recording."""
-    return [",".join([*line.split(",")[:3], str(int(line.split(",")[3]) + 100 * 10**9)]) for line in lines]
-
-
 def cut_the_ultra_wide_video(folder):
     (path,) = folder.glob("*_ultrawidergb.mp4")
     ffmpeg("-i", path, "-frames:v", "7", "-c", "copy", folder / "short.mp4")
     (folder / "short.mp4").replace(path)
-
-
-def cut_depth(folder):
-    """The last two thirds of the maps are gone."""
-    for path in folder.glob("*_depth.raw"):
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 98_304 // 3 * 98_304])
-    maps = sorted([*folder.glob("lowres_depth/*.png"), *folder.glob("Depth_Images*/*.bin")])
-    for path in maps[len(maps) // 3 :]:
-        path.unlink()
 
 
 def with_tables(folder):
@@ -80,10 +55,7 @@ def with_tables(folder):
     (folder / "streams/gripper.csv").write_text("timestamp,width\n0.5,1\n0.6,2\n")
 
 
-OTHERS = {
-    "opencamera-sensors later": changed(later), "iphumi wide": cut_the_ultra_wide_video, "iphumi depth": cut_depth,
-    "arkitscenes depth": cut_depth, "anysense depth": cut_depth,
-} | {f"{app} tables": with_tables for app in APPS}
+CHANGES = {f"{app} back": changed(back) for app in IMU} | {"iphumi wide": cut_the_ultra_wide_video} | {f"{app} tables": with_tables for app in APPS}
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +64,8 @@ def takes(takeset, tmp_path_factory):
     root = tmp_path_factory.mktemp("secondary")
     for app, options in APPS.items():
         takeset("simulate", app, *options, "--output", root / app / "sound", check=0)
-    found = {f"{app} sound": lambda folder: None for app in APPS} | {f"{app} {name}": changed(one) for app in IMU for name, one in CHANGES.items()}
     inputs = []
-    for name, change in (found | OTHERS).items():
+    for name, change in ({f"{app} sound": lambda folder: None for app in APPS} | CHANGES).items():
         folder = shutil.copytree(root / name.split()[0] / "sound", root / "in" / name)
         (folder / "truth.json").unlink()
         change(folder)
@@ -125,37 +96,19 @@ def test_sound_takes_have_no_finding_of_them(takes, app):
 
 
 @pytest.mark.parametrize("app", IMU)
-@pytest.mark.parametrize("change", ["back", "twice", "moved"])
-def test_an_imu_in_another_order_or_twice_is_the_same_imu_and_is_reported(takes, app, change):
-    sound, meta = takes[f"{app} sound"][2], takes[f"{app} {change}"][2]
+def test_an_imu_with_a_stretch_twice_is_the_same_imu_and_is_reported(takes, app):
+    sound, meta = takes[f"{app} sound"][2], takes[f"{app} back"][2]
     for name in "timestamp_ns", "accel", "gyro":
         assert np.array_equal(meta[f"imu/{name}"][:], sound[f"imu/{name}"][:]), name
-    found = said(takes, f"{app} {change}")
+    found = said(takes, f"{app} back")
     assert {one["code"] for one in found} == {"time-not-ascending"} and sum(one["count"] for one in found) > 10
 
 
-@pytest.mark.parametrize("app", IMU)
-@pytest.mark.parametrize("change, words", [("hole", "hole"), ("short", "before the last frame"), ("late", "after the first frame")])
-def test_an_imu_that_is_incomplete_is_reported_with_what_is_missing(takes, app, change, words):
-    (one,) = said(takes, f"{app} {change}")
-    whole, left = (len(takes[f"{app} {name}"][2]["imu/timestamp_ns"]) for name in ("sound", change))
-    assert one["code"] == "stream-incomplete" and one["severity"] == "warning" and one["field"] == "imu" and words in one["message"]
-    assert abs(one["count"] - (whole - left)) < 0.2 * whole
-
-
-def test_an_imu_of_another_time_is_not_put_on_the_time_of_the_frames(takes):
-    meta = takes["opencamera-sensors later"][2]
-    assert [one["code"] for one in said(takes, "opencamera-sensors later")] == ["samples-outside", "clock-unaligned"]
-    assert meta["imu/timestamp_ns"].attrs["clock"] == "unknown" and meta["imu/timestamp_ns"][0] == 0
-    assert absolute(takes["opencamera-sensors sound"][2], "imu/timestamp_ns")[0] + 100 * 10**9 == meta["imu/timestamp_ns"].attrs["origin_ns"]
-
-
-@pytest.mark.parametrize("name, stream", [("iphumi wide", "ultrawide_image"), ("iphumi depth", "camera_depth"), ("arkitscenes depth", "camera_depth"), ("anysense depth", "camera_depth")])
-def test_a_camera_or_a_depth_sensor_that_stops_early_is_reported(takes, name, stream):
-    (found,) = [one for one in said(takes, name) if one["code"] == "stream-incomplete"]
-    assert found["field"] == stream and "before the last frame" in found["message"] and found["count"] > 10 / (1 if stream == "camera_depth" else 2)
-    has = {one: (takes[one][2][f"streams/{stream}/source_index"][:] >= 0).mean() for one in (name, f"{name.split()[0]} sound")}
-    assert has[name] < 0.6 * has[f"{name.split()[0]} sound"]
+def test_a_second_camera_that_stops_early_is_reported(takes):
+    (found,) = [one for one in said(takes, "iphumi wide") if one["code"] == "stream-incomplete"]
+    assert found["field"] == "ultrawide_image" and "before the last frame" in found["message"] and found["count"] > 5
+    whole, cut = ((takes[f"iphumi {name}"][2]["streams/ultrawide_image/source_index"][:] >= 0).mean() for name in ("sound", "wide"))
+    assert cut < 0.6 * whole
 
 
 @pytest.mark.parametrize("app", APPS)
@@ -177,14 +130,10 @@ def tables(takeset, tmp_path_factory):
     session = takeset.simulate(root / "session", "--size", "64x48", "--seconds", "3", "--variant", "v2")
     first = json.loads((session / "poses.json").read_text())[0]["timestamp"]
     times = first + np.arange(300) / 100
-    # At 2 s the clock is set back by 1 s, and 3 ms off.
-    jumped = np.concatenate([times[:200], times[100:] + 0.003])
-    ones = np.ones(len(times))
     found = {
-        "sound": numbers(times, range(300)), "set back": numbers(jumped, np.repeat([1, 2], 200)[: len(jumped)]),
-        "twice": numbers(np.repeat(times, 2), np.arange(600) // 2), "whole": numbers(times, [123456789] + [16777216] * 299),
-        "huge": numbers(times, ["1e300", "1e-300", "0.1"] + [5] * 297), "hole": numbers(np.delete(times, slice(100, 200)), ones),
-        "short": numbers(times[:100], ones), "events": numbers(first + np.array([0.1, 0.2, 1.9]), [1, 2, 3]),
+        "sound": numbers(times, range(300)), "twice": numbers(np.repeat(times, 2), np.arange(600) // 2),
+        "whole": numbers(times, [123456789] + [16777216] * 299), "huge": numbers(times, ["1e300", "1e-300", "0.1"] + [5] * 297),
+        "hole": numbers(np.delete(times, slice(100, 200)), np.ones(200)),
     }
     for name, text in found.items():
         folder = shutil.copytree(session, root / "in" / name)
@@ -194,10 +143,7 @@ def tables(takeset, tmp_path_factory):
     return by_name(root / "out")
 
 
-SAID = {
-    "sound": {}, "events": {}, "set back": {"time-not-ascending": 100}, "twice": {"time-not-ascending": 300}, "whole": {"numbers-rounded": 1},
-    "huge": {"numbers-rounded": 1}, "hole": {"stream-incomplete": 100}, "short": {"stream-incomplete": 199},
-}
+SAID = {"twice": {"time-not-ascending": 300}, "whole": {"numbers-rounded": 1}, "huge": {"numbers-rounded": 1}, "hole": {"stream-incomplete": 100}}
 
 
 @pytest.mark.parametrize("name", SAID)
@@ -207,11 +153,6 @@ def test_what_is_wrong_with_a_table_is_counted(tables, name):
     found = [one for one in entry["findings"] if one["code"] not in before]
     assert {one["code"]: one["count"] for one in found} == pytest.approx(SAID[name], abs=2)
     assert len(found) == (2 if name == "huge" else len(SAID[name]))
-
-
-def test_values_of_two_moments_do_not_alternate(tables):
-    values = tables["set back"][1]["obs/state"][:, 0]
-    assert np.count_nonzero(np.diff(values)) == 1
 
 
 def test_of_a_time_that_is_there_twice_the_values_are_the_same(tables):

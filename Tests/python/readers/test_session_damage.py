@@ -31,15 +31,6 @@ def test_a_key_twice_is_refused_wherever_it_is(takeset, sessions, tmp_path):
     fails(takeset, sessions, tmp_path / "out", "json-type", "poses.json", "[0].rgbIndex", "twice", take_id=V1)
 
 
-@pytest.mark.parametrize("name", ["poses.json", "metadata.json"])
-def test_a_byte_order_mark_changes_nothing(takeset, sessions, tmp_path, name):
-    takeset.convert(sessions / V1, output=tmp_path / "plain")
-    (sessions / V1 / name).write_bytes(b"\xef\xbb\xbf" + (sessions / V1 / name).read_bytes())
-    takeset.convert(sessions / V1, output=tmp_path / "out")
-    plain, marked = (take(tmp_path / folder, V1) for folder in ("plain", "out"))
-    assert plain["findings"] == marked["findings"] and plain["output"]["samples"] == marked["output"]["samples"]
-
-
 def test_a_file_where_the_images_should_be(takeset, sessions, tmp_path):
     shutil.rmtree(sessions / V1 / "rgb")
     (sessions / V1 / "rgb").write_text("")

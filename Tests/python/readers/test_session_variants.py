@@ -1,27 +1,12 @@
-"""Simulated sessions: times that are assumed, segments between gaps, and joints as the recorder's own loader has them."""
+"""Simulated sessions: segments between gaps, and joints as the recorder's own loader has them."""
 
 import json
-import shutil
 
 import numpy as np
 from conversions import pipeline
-from outputs import demos, take
+from outputs import demos
 from session_checks import poses
 from stack_sessions import CHANNELS
-
-
-def test_without_a_video_times_are_assumed_with_a_finding(takeset, tmp_path):
-    whole = takeset.simulate(tmp_path / "whole", "--variant", "v3-slam", "--seconds", 2, "--size", "160x120", "--seed", 3)
-    for name, gone in ("a", ["video.mov"]), ("b", ["video.mov", "imu.json"]):
-        shutil.copytree(whole, tmp_path / "in" / name)
-        for file in gone:
-            (tmp_path / "in" / name / file).unlink()
-    takeset.convert(tmp_path / "in", output=tmp_path / "out")
-    found = {name: [finding["code"] for finding in take(tmp_path / "out", name)["findings"]] for name in "ab"}
-    assert "times-from-imu" in found["a"] and "times-assumed" in found["b"]
-    _, meta = demos(tmp_path / "out")["b"]
-    assert meta["timestamp_ns"].attrs["clock"] == "frame-number"
-    assert (meta["timestamp_ns"][:] == np.round(np.arange(120) * 1e9 / 60)).all()
 
 
 def test_segments_between_gaps_are_numbered(takeset, tmp_path):

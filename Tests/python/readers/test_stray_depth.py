@@ -77,7 +77,7 @@ def test_an_invalid_map_masks_its_row(scans, name):
     assert scan_codes(entry) == ["depth-undecodable"]
 
 
-FIRST = ["text", "cut", "checksum"]
+FIRST = ["text", "cut", "checksum", "size"]
 
 
 @pytest.mark.parametrize("name", FIRST)

@@ -3,8 +3,8 @@
 import hashlib
 
 from conversions import failed_with, pipeline
-from outputs import demos, dropped, input_digest, manifest, record, take
-from scan_checks import convert, every_problem, scan_codes
+from outputs import demos, input_digest, manifest, record, take
+from scan_checks import convert, scan_codes
 from scans import depth_map, png, session
 
 
@@ -66,41 +66,3 @@ def test_links_are_not_followed(takeset, tmp_path):
     (directory / "depth/000003.png").symlink_to(tmp_path / "elsewhere")
     takeset.convert(directory, output=tmp_path / "out", check=3)
     failed_with(record(tmp_path / "out"), "not-a-regular-file", "depth/000003.png")
-
-
-# Archives
-
-
-def test_an_archive_gives_what_its_folder_gives(takeset, tmp_path):
-    found = session(times="time")
-    found.write(tmp_path / "in/folder")
-    paths = [
-        found.zip(tmp_path / "in/a.zip"), found.zip(tmp_path / "in/b.zip", "c0ffee/"), found.tar(tmp_path / "in/c.tar"),
-        found.tar(tmp_path / "in/d.tar", "c0ffee/")
-    ]
-    takeset.convert(tmp_path / "in", output=tmp_path / "out")
-    takes = {t["id"]: t for t in manifest(tmp_path / "out")["record"]["takes"]}
-    assert list(takes) == ["a", "b", "c", "d", "folder"] and all(t["reader"] == "stray-scanner" for t in takes.values())
-
-    def digests(entry):
-        return {d["path"]: d["sha256"] for d in entry["output"]["datasets"]}
-
-    for path in paths:
-        entry = takes[path.stem]
-        assert entry["outcome"] == "written" and scan_codes(entry) == [] and entry["variant"] == "rgbd"
-        assert digests(entry) == digests(takes["folder"])
-        (only_input,) = entry["inputs"]
-        data = path.read_bytes()
-        assert only_input == {"path": path.name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "role": "archive"}
-
-
-def test_anomalies_are_the_same_in_an_archive(takeset, tmp_path):
-    found = every_problem()
-    found.write(tmp_path / "in/folder")
-    found.zip(tmp_path / "in/packed.zip", "0123abcd/")
-    takeset.convert(tmp_path / "in", output=tmp_path / "out")
-    folder, packed = take(tmp_path / "out", "folder"), take(tmp_path / "out", "packed")
-    keys = "code", "severity", "file", "count"
-    assert [[f.get(k) for k in keys] for f in folder["findings"]] == [[f.get(k) for k in keys] for f in packed["findings"]]
-    assert set(scan_codes(folder)) > {"depth-missing", "depth-undecodable", "confidence-undecodable", "pose-unusable"}
-    assert dropped(folder) == dropped(packed) and dropped(packed)["pose-unusable"] == 1

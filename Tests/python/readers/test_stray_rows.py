@@ -4,9 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from conversions import fails
 from images import close, numbers
-from outputs import check_digests, dropped, finding
+from outputs import check_digests, dropped
 from scan_checks import absolute, confidence_of, convert, depth_of, maps, scan_codes
 from scans import LONG, START, confidence_map, decimal, depth_map, session
 from videos import decoded
@@ -98,18 +97,6 @@ def test_lines_are_put_in_the_order_of_their_frame(takeset, tmp_path):
     assert absolute(meta) == expected and (depth_of(demo) == maps(depth_map)).all()
 
 
-def test_equal_duplicates_count_once_and_of_two_that_differ_the_first_is_used(takeset, tmp_path):
-    found = session()
-    found.rows.insert(5, dict(found.rows[4]))
-    entry, _, meta = convert(takeset, tmp_path, found, name="same")
-    assert scan_codes(entry) == [] and meta["source_index"][:].tolist() == list(range(20))
-    found.rows[5]["x"] = "9.0"
-    root = tmp_path / "other"
-    entry, demo, meta = convert(takeset, root, found, name="differ")
-    assert finding(entry, "poses-duplicate")["count"] == 1 and meta["source_index"][:].tolist() == list(range(20))
-    assert demo["obs/pose"][:, 0].max() < 1
-
-
 @pytest.mark.parametrize("times", ["number", "time"])
 def test_one_outlier_time_costs_one_row(takeset, tmp_path, times):
     found = session(times=times)
@@ -119,10 +106,3 @@ def test_one_outlier_time_costs_one_row(takeset, tmp_path, times):
     assert "time-not-ascending" in scan_codes(entry) and dropped(entry)["time-not-ascending"] == 1
     assert meta["source_index"][:].tolist() == rows == numbers(demo["obs/camera_image"][:])
     assert (depth_of(demo) == maps(depth_map)[rows]).all()
-
-
-def test_times_of_which_more_than_a_fifth_do_not_ascend(takeset, tmp_path):
-    found = session()
-    for row in found.rows[10:]:
-        row["timestamp"] = found.rows[3]["timestamp"]
-    fails(takeset, found.write(tmp_path / "bad"), "too-few-times", "odometry.csv")

@@ -1,13 +1,11 @@
 """Times that lie plausibly: the rows are right, or a finding names the lie, or the take fails. Never wrong rows and silence."""
 
-import csv
-import datetime
 
 import numpy as np
 import pytest
 from images import frame_code
 from outputs import codes, finding
-from phone_takes import Takes, absolute, converted, edited, truth
+from phone_takes import Takes, absolute, converted, truth
 from videos import ffmpeg
 
 LATER, SECONDS = 5, 2
@@ -92,60 +90,3 @@ def test_one_who_knows_may_assume_that_the_video_has_its_first_frame(movies, tak
     entry, demo, meta = converted(takeset, tmp_path, folder, reader=f"{{name: {app}, ambiguous-movie: assume}}")
     shown = right(entry, demo, meta, folder)
     assert [number for number, _ in shown] == list(range(len(shown))) and len(shown) > 20
-
-
-def lists(shift, *names):
-    def change(found):
-        for name in names:
-            times = found[name]
-            for place in range(len(times) // 2, len(times)):
-                if times[place]:
-                    moved = datetime.datetime.fromisoformat(times[place].replace("Z", "+00:00")) + datetime.timedelta(seconds=shift)
-                    times[place] = moved.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moved.microsecond // 1000:03d}Z"
-
-    return edited("{}.json", change)
-
-
-def lines(shift):
-    def change(folder):
-        (path,) = folder.glob("AR_Pose_*.txt")
-        found = path.read_text().splitlines()
-        for place in range(len(found) // 2, len(found)):
-            time, rest = found[place].split(">", 1)
-            found[place] = f'"<{int(time.strip(chr(34) + "<")) + round(shift * 1000)}>{rest}'
-        path.write_text("\n".join(found) + "\n")
-
-    return change
-
-
-SHIFTS = (-0.5, -0.3, -0.1, 0.1, 0.3)
-
-
-@pytest.mark.parametrize("app, change", [
-    ("iphumi", lambda shift: lists(shift, "poseTimes", "rgbTimes", "depthTimes", "ultrawideRGBTimes")), ("anysense", lines)])
-def test_a_clock_that_is_set_during_the_take(takeset, tmp_path, app, change):
-    wrong = {f"set-{number}": (change(shift), "clock-set", f"{shift:+}") for number, shift in enumerate(SHIFTS)}
-    Takes(takeset, tmp_path, app, ["--seconds", 3, "--size", MOVIES[app][0]], {"sound": [], **wrong}).fail()
-
-
-def test_times_in_another_unit(takeset, tmp_path):
-    """Milliseconds where the format has seconds: no camera has such a rate."""
-    def metadata(folder):
-        edited("metadata", lambda found: found.update(frameTimestamps=[1000 * time for time in found["frameTimestamps"]]))(folder)
-
-    def frames(folder):
-        for path in folder.glob("frame_*.json"):
-            edited(path.name, lambda found: found.update(time=1000 * found["time"]))(folder)
-
-    def odometry(folder):
-        with open(folder / "odometry.csv") as file:
-            head, *rows = csv.reader(file)
-        lines = [head, *([str(round(float(time) * 1000)), *rest] for time, *rest in rows)]
-        (folder / "odometry.csv").write_text("\n".join(",".join(line) for line in lines) + "\n")
-
-    small = ["--seconds", 1, "--size", "96x72"]
-    for app, options, change in [
-        ("record3d", ["--form", "folder"], metadata), ("3d-scanner-app", [], frames), ("stray-scanner", [], odometry),
-    ]:
-        takes = Takes(takeset, tmp_path / app, app, [*small, *options], {"sound": [], "thousand": change})
-        assert finding(takes["thousand"][1], "rate-implausible") and "rate-implausible" not in codes(takes["sound"][1]), app

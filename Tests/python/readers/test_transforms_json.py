@@ -4,9 +4,10 @@ import json
 
 import numpy as np
 import pytest
+from geometry_oracle import matrices
 from images import frame_code
 from outputs import demos, finding
-from phone_takes import Takes, broken, converted, edited, matrices, problem, quirks, truth
+from phone_takes import Takes, broken, converted, edited, problem, quirks, truth
 from PIL import Image
 
 FPS = "{name: transforms-json, fps: 30}"

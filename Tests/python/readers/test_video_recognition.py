@@ -15,7 +15,7 @@ from videos import box, made, video_file
 STARTS = {
     "video_1761000000.mov": 1761000000, "recording_1761000001.mov": 1761000001, "video_1761000000123.mov": None, "pour-water-07.mov": None,
 }
-CONTENTS = ["capitals.MOV", "mp4.mp4", "m4v.m4v", "dat.dat"]
+CONTENTS = ["capitals.MOV", "mp4.mp4", "m4v.m4v", "dat.dat", "bare"]
 GENERIC = ["video", "movie", "capture", "recording", "clip", "bundle", "upload", "body"]
 
 

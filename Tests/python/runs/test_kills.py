@@ -7,8 +7,7 @@ import subprocess
 import pytest
 from command import BINARY
 from outputs import demos, manifest
-from run_outputs import outputs
-from system import calls, stopped
+from system import stopped
 
 pytestmark = pytest.mark.slow
 
@@ -30,27 +29,6 @@ def test_an_interrupted_run_leaves_nothing_half_written(takeset, failing_look, t
     assert 2 <= len(left) < 6 and all(p.suffix == ".h5" and not p.name.startswith(".") for p in left)
     for path in left:
         takeset("verify", path, check=0)
-
-
-@pytest.mark.parametrize("kind", ["open", "rename"])
-def test_a_killed_run_resumes_to_the_same_bytes(takes, takeset, failing_look, tmp_path, kind):
-    """Killed before some of the files it opens, and before each that gets its name."""
-    takeset.convert(takes, output=tmp_path / "whole")
-    expected = outputs(tmp_path / "whole")
-    arguments = ["run", takes, "--output", tmp_path / "counted/out", "--jobs", "1"]
-    count = calls(takeset, failing_look, kind, tmp_path / "counted/out", *arguments)
-    tried = sorted({1 + (count - 1) * k // 5 for k in range(6)})
-    assert len(tried) > 4
-    for number in tried:
-        output = tmp_path / f"killed{number}"
-        process = stopped([BINARY, "run", takes, "--output", output, "--jobs", "1"], failing_look, kind, output, number)
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
-        for path in (output / "episodes").glob("*.h5"):  # a file with its final name is complete
-            assert path.read_bytes() == expected[path.name]
-        takeset.convert(takes, output=output)
-        assert outputs(output) == expected
-        assert [p.name for p in output.iterdir() if p.name.startswith(".")] == []
 
 
 def files_of(directory):

@@ -117,38 +117,6 @@ def test_an_archive_without_the_session_its_sidecar_describes_fails(takeset, cop
 # Stray Scanner
 
 
-def odometry(scan, change):
-    header, *rows = (scan / "odometry.csv").read_text().splitlines()
-    (scan / "odometry.csv").write_text("\n".join([header, *change(rows)]) + "\n")
-
-
-def test_a_row_out_of_time_is_counted_once(takeset, copy, tmp_path):
-    scan = copy("scan")
-
-    def later(rows):
-        fields = rows[20].split(", ")
-        fields[0] = f"{float(fields[0]) + 1000:.9f}"
-        return [*rows[:20], ", ".join(fields), *rows[21:]]
-
-    odometry(scan, later)
-    takeset.convert(scan, output=tmp_path / "out")
-    entry, (demo, _) = take(tmp_path / "out", "scan"), demos(tmp_path / "out")["scan"]
-    assert entry["steps"][0]["dropped"] == [{"reason": "time-not-ascending", "count": 1}]
-    assert (entry["steps"][0]["frames_in"], numbers(demo["obs/camera_image"][:])) == (60, [n for n in range(60) if n != 20])
-    assert "depth-orphaned" not in codes(entry)
-
-
-def test_one_depth_map_of_another_size_costs_itself(takeset, copy, tmp_path):
-    scan = copy("scan")
-    other = tmp_path / "other"
-    takeset("simulate", "stray-scanner", "--output", other, "--seconds", 0.1, "--size", "96x72", "--depth-size", "16x12", "--no-movie", check=0)
-    shutil.copy(other / "depth/000000.png", scan / "depth/000000.png")
-    takeset.convert(scan, output=tmp_path / "out")
-    entry, (demo, _) = take(tmp_path / "out", "scan"), demos(tmp_path / "out")["scan"]
-    assert demo["obs/camera_depth"].shape == (60, 24, 32, 1) and codes(entry) == {"depth-undecodable": 1}
-    assert demo["obs/camera_depth_valid"][1:].any(axis=(1, 2, 3)).all() and not demo["obs/camera_depth_valid"][0].any()
-
-
 def test_images_extracted_into_rgb_make_no_session_of_a_scan(takeset, copy, tmp_path):
     scan = copy("scan")
     (scan / "rgb").mkdir()
@@ -156,16 +124,6 @@ def test_images_extracted_into_rgb_make_no_session_of_a_scan(takeset, copy, tmp_
     takeset.convert(scan, output=tmp_path / "out")
     entry = take(tmp_path / "out", "scan")
     assert entry["reader"] == "stray-scanner" and "rgb/" in entry["details"]["ignored"]
-
-
-def test_times_that_are_not_numbers_fail_the_table(takeset, copy, tmp_path):
-    texts = ["81235.252.075954", "12-5", "1e400", ".5", "0x10", "1_000"]
-    for text in texts:
-        odometry(copy("scan", f"scan {text}"), lambda rows: [*rows[:9], text + rows[9][rows[9].index(","):], *rows[10:]])
-    takeset.convert(tmp_path / "in", output=tmp_path / "out", check=3)
-    for text in texts:
-        (finding,) = take(tmp_path / "out", f"scan {text}")["findings"]
-        assert finding["code"] == "csv-invalid" and "line 11, column timestamp" in finding["field"]
 
 
 # Gloves
@@ -193,14 +151,6 @@ def test_an_offset_beyond_all_clocks_is_refused_and_a_large_one_is_harmless(take
         # Readings so far away belong to no frame.
         assert "clock-unaligned" in codes(entry) and ("joints-late" in codes(entry)) is (offset > 0)
         assert np.isnan(demo["obs/joints"][:]).all() and not demo["obs/joints_valid"][:].any() and not meta["streams/joints/valid"][:].any()
-
-
-def test_a_laptops_clock_is_no_evidence_of_a_late_start(takeset, copy, tmp_path):
-    session = copy("glove")
-    start = 1_771_446_000 + 30
-    glove_table(session, [f"{start + k / 50:.2f},{20 * k},{k % 300},2,3,4" for k in range(50)])
-    takeset.convert(session, output=tmp_path / "out")
-    assert "encoder-csv-unaligned" in codes(take(tmp_path / "out", "glove")) and "joints-late" not in codes(take(tmp_path / "out", "glove"))
 
 
 def test_a_hand_that_closes_is_not_recalibrated(takeset, copy, tmp_path):

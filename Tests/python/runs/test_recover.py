@@ -18,7 +18,7 @@ from images import frame_code
 from outputs import demos, record, take
 from session_faults import tree
 from system import calls, failing, limited, share, spread, stopped
-from videos import ffmpeg, yuv_image
+from videos import box, boxes, ffmpeg, yuv_image
 
 SIZE, DEPTH, RATE, EVERY = (96, 72), (16, 12), 30, 15
 
@@ -28,21 +28,13 @@ def entry(kind, payload):
     return head + struct.pack("<I", zlib.crc32(head))
 
 
-def boxes(data):
-    at = 0
-    while at < len(data):
-        (size,) = struct.unpack_from(">I", data, at)
-        yield data[at + 4 : at + 8], data[at : at + size]
-        at += size
-
-
 def movie(root, count):
     """The initialization and the segments of half a second of a movie whose image n carries the number n."""
     pixels = b"".join(yuv_image(n, *SIZE) for n in range(count))
     raw = ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", f"{SIZE[0]}x{SIZE[1]}", "-r", RATE, "-i", "-"]
     coded = ["-c:v", "libx264", "-pix_fmt", "yuv420p", "-g", EVERY, "-keyint_min", EVERY, "-sc_threshold", 0, "-bf", 0, "-crf", 10, "-colorspace", "bt709"]
     ffmpeg(*raw, *coded, "-movflags", "frag_keyframe+empty_moov+default_base_moof", root / "whole.mp4", contents=pixels)
-    parts = list(boxes((root / "whole.mp4").read_bytes()))
+    parts = [(kind.encode(), box(kind, payload)) for kind, payload in boxes((root / "whole.mp4").read_bytes())]
     start = b"".join(data for kind, data in parts if kind in (b"ftyp", b"moov"))
     moofs, mdats = ([data for kind, data in parts if kind == wanted] for wanted in (b"moof", b"mdat"))
     assert len(moofs) == len(mdats) == -(-count // EVERY)

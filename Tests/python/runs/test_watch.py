@@ -105,25 +105,6 @@ def test_a_name_of_a_file_that_is_being_written_holds_its_take_back(sources, inc
 
 
 @pytest.mark.slow
-def test_a_movie_is_not_taken_out_of_a_folder_that_is_still_being_copied(takeset, incoming, tmp_path):
-    scan = tmp_path / "scan"
-    takeset("simulate", "stray-scanner", "--output", scan, "--size", "96x72", "--seconds", 0.3, check=0)
-    files = files_of(scan)
-    order = [f for f in files if f.endswith(".mp4")] + [f for f in files if not f.endswith(".mp4") and f != "odometry.csv"] + ["odometry.csv"]
-    # The copy takes longer than files must rest, and each file comes sooner than that; where the machine pauses it, once more.
-    for turn in range(10):
-        with Watch(incoming, output=tmp_path / f"out{turn}", settle=1) as watch:
-            longest = arrive(scan, incoming / "scan", order, pause=1.5 / len(order))
-            watch.wait_for(lambda: watch.events("published"), "publishing")
-            if longest < 0.5:
-                assert watch.takes() == ["scan"] and watch.takes("failed") == []
-                assert watch.stop() == 0
-                break
-        shutil.rmtree(incoming / "scan")
-    assert longest < 0.5
-
-
-@pytest.mark.slow
 def test_a_take_that_changes_is_converted_again_and_one_that_failed_is_mended(sources, incoming, tmp_path, takeset):
     shutil.copytree(sources[0], incoming / "t0")
     shutil.copytree(sources[1], incoming / "t1")
@@ -140,17 +121,6 @@ def test_a_take_that_changes_is_converted_again_and_one_that_failed_is_mended(so
         assert watch.stop() == 0  # no failure is left
     takeset.convert(incoming, output=tmp_path / "once")
     assert outputs(tmp_path / "out") == outputs(tmp_path / "once")
-
-
-@pytest.mark.slow
-def test_a_take_that_failed_makes_the_exit_code_3(sources, incoming, tmp_path):
-    shutil.copytree(sources[0], incoming / "t0")
-    (incoming / "t0/poses.json").write_text("[{")
-    with Watch(incoming, output=tmp_path / "out") as watch:
-        watch.wait_for(lambda: watch.takes("failed"), "the failure")
-        assert watch.stop() == 3
-    end, = watch.events("end")
-    assert end["failed"] == 1 and end["reasons"][0]["takes"] == ["t0"] and end["reasons"][0]["outcome"] == "failed"
 
 
 @pytest.mark.slow
@@ -252,22 +222,6 @@ def test_a_watch_of_nothing_makes_no_dataset_and_ends_when_told(incoming, tmp_pa
         watch.rest()
         assert watch.stop() == 0
     assert not (tmp_path / "out/manifest.json").exists() and published(tmp_path / "out") == set()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", ["a.json", "a_rgb.mp4"])
-def test_a_movie_that_belongs_to_a_list_is_no_episode_of_its_own(takeset, incoming, tmp_path, first):
-    take = tmp_path / "take/a"
-    takeset("simulate", "iphumi", "--output", take, "--size", "96x72", "--seconds", 0.3, check=0)
-    rest = [file for file in files_of(take) if file not in (first, "truth.json")]
-    with Watch(incoming, output=tmp_path / "out") as watch:
-        arrive(take, incoming, [first])
-        watch.rest()
-        arrive(take, incoming, rest)
-        watch.wait_until_published({"a"})
-        assert watch.stop() == 0
-    takeset.convert(incoming, output=tmp_path / "once")
-    assert outputs(tmp_path / "out") == outputs(tmp_path / "once")
 
 
 def test_a_movie_converted_before_the_rest_of_its_take_arrived_is_removed(takeset, incoming, tmp_path):

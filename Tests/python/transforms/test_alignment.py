@@ -59,15 +59,3 @@ def test_motion_synchronizes_the_clocks_within_5_ms(takeset, tmp_path, seed):
         assert "motion-correlation" in alignment["method"]
         assert abs(int(alignment["offset_ns"]) - expected) < 5e6
         assert 0 < alignment["residual_ns"] < 20e6
-
-
-def test_an_imu_that_shows_another_motion_is_not_believed(takeset, tmp_path):
-    session = takeset.simulate(tmp_path / "s", "--variant", "v3-slam", *SMALL)
-    readings = json.loads((session / "imu.json").read_text())
-    noise = np.random.default_rng(0).normal(size=(len(readings), 3))
-    for reading, gyro in zip(readings, noise):
-        reading["gyro"] = gyro.tolist()
-    (session / "imu.json").write_text(json.dumps(readings))
-    takeset.convert(session, output=tmp_path / "out")
-    methods = {a["stream"]: a["method"] for a in take(tmp_path / "out", "s")["alignment"]}
-    assert methods["imu"] == "first-imu+nearest"

@@ -12,13 +12,9 @@ SIZES = {"scan": ((160, 120), (32, 24)), "v1": ((96, 72), (64, 48)), "pour": ((1
 TAKES = list(SIZES)
 WITH_DEPTH = ["scan", "v1"]
 
-# Options of crop, and the box that they mean in an image of this width and height.
-CROPS = {
-    "box": ({"box": [13, 7, 61, 50]}, lambda w, h: (13, 7, 61, 50)),
-    # Half a pixel does not exist: the odd one is cut at the end.
-    "odd center": ({"center": [51, 37]}, lambda w, h: ((w - 51) // 2, (h - 37) // 2, 51, 37)),
-    "wide": ({"aspect": 1.6}, lambda w, h: (0, (h - round(w / 1.6)) // 2, w, round(w / 1.6))),
-}
+# Swift's CropTests have boxes by their center or aspect ratio.
+BOX = (13, 7, 61, 50)
+CROP = {"crop": {"box": list(BOX)}}
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +23,9 @@ def runs(takeset, tmp_path_factory):
     return Runs(takeset, tmp_path_factory.mktemp("crop"), takes)
 
 
-def crop(runs, name, take):
-    """What a crop makes of a take, the box in its image, and the uncropped take."""
-    options, box = CROPS[name]
-    return runs({"crop": options})[take], box(*SIZES[take][0]), runs()[take]
-
-
 @pytest.mark.parametrize("take", TAKES)
-@pytest.mark.parametrize("name", CROPS)
-def test_images_are_the_box_of_the_uncropped_ones(runs, name, take):
-    (_, demo, meta), (x, y, width, height), (_, whole, _) = crop(runs, name, take)
+def test_images_are_the_box_of_the_uncropped_ones(runs, take):
+    (_, demo, meta), (_, whole, _), (x, y, width, height) = runs(CROP)[take], runs()[take], BOX
     images = demo["obs/camera_image"]
     assert images.shape[1:] == images.chunks[1:] == (height, width, 3)
     assert (images[:] == whole["obs/camera_image"][:, y : y + height, x : x + width]).all()
@@ -44,10 +33,9 @@ def test_images_are_the_box_of_the_uncropped_ones(runs, name, take):
 
 
 @pytest.mark.parametrize("take", WITH_DEPTH)
-@pytest.mark.parametrize("name", CROPS)
-def test_depth_and_confidence_are_the_same_field_of_view_in_whole_pixels(runs, name, take):
-    (_, demo, _), box, (_, whole, _) = crop(runs, name, take)
-    around = outward(box, *SIZES[take])
+def test_depth_and_confidence_are_the_same_field_of_view_in_whole_pixels(runs, take):
+    (_, demo, _), (_, whole, _) = runs(CROP)[take], runs()[take]
+    around = outward(BOX, *SIZES[take])
     names = [n for n in MAPS if n in whole["obs"]]
     assert len(names) == (3 if take == "scan" else 2)
     for one in names:
@@ -64,7 +52,7 @@ def test_nothing_else_changes(runs):
 
 
 def test_the_dataset_is_valid_and_a_plan_foresees_it(runs):
-    output = runs.is_foreseen({"crop": CROPS["box"][0]})
+    output = runs.is_foreseen(CROP)
     (step,) = [s for s in manifest(output)["record"]["pipeline"]["transforms"] if "crop" in json.dumps(s)]
     assert "61" in json.dumps(step)
 

@@ -1,12 +1,9 @@
 """`align: {latency: …}`: a sensor that reports late is moved back by what is known, and nothing else is."""
 
 
-import numpy as np
 from conversions import converted
 from outputs import manifest, only
-from resample_oracle import (
-    MS, START, TOLERANCE, Grid, absolute, images_are, nearest, nearest_stream_is, poses_are, scipy_poses, steps, uneven,
-)
+from resample_oracle import TOLERANCE, images_are, nearest, steps
 from schemas import validator
 from session_checks import joints_are
 from stack_sessions import v2
@@ -45,18 +42,3 @@ def test_a_videos_images_are_paired_with_other_rows(takeset, tmp_path):
     assert position[:5].tolist() == [2, 3, 4, 5, 6] and (position[-1], position[-2]) == (-1, 19)
     images_are(demo, position)
     assert meta["streams/camera_image/source_index"][:].tolist() == position.tolist()
-
-
-def test_resampling_uses_the_times_without_latency(takeset, tmp_path):
-    found, late = uneven(60), 20 * MS
-    found.write(tmp_path / "s")
-    align = {"align": {"latency": {"joints": 0.02, "camera_image": 0.02}}}
-    _, demo, meta = converted(takeset, tmp_path / "s", steps(tmp_path, align, {"resample": {"rate": 50}}))
-    grid = Grid(found.times, "50")
-    assert absolute(meta).tolist() == grid.ticks.tolist() and int(meta["timestamp_ns"].attrs["origin_ns"]) == START
-    earlier = [time - late for time in found.joint_times]
-    assert np.allclose(demo["obs/joints"][:], grid.values(earlier, found.joints), atol=1e-5, rtol=0, equal_nan=True)
-    at = [time - late for time in found.times]
-    position = nearest_stream_is(meta, "camera_image", at, found.numbers, grid.ticks)
-    images_are(demo, np.where(position >= 0, np.array(found.numbers)[position], -1))
-    poses_are(demo, *scipy_poses(found.times, found.poses, grid.ticks))

@@ -5,13 +5,10 @@ import json
 import numpy as np
 import pytest
 from conversions import converted
-from outputs import check_digests, manifest, only
-from resample_oracle import (
-    MS, START, TOLERANCE, Grid, absolute, accounts, around, images_are, nearest, poses_are, scipy_poses, steps, stream_is,
-    take, uneven,
-)
+from outputs import check_digests, manifest
+from phone_takes import absolute
+from resample_oracle import START, TOLERANCE, Grid, accounts, around, images_are, nearest, poses_are, scipy_poses, steps, stream_is, uneven
 from schemas import STATISTICS, layout, validator
-from scipy.spatial.transform import Rotation
 from stack_sessions import UNEVEN
 from videos import times, video_file
 
@@ -97,22 +94,6 @@ def test_a_video_is_resampled_too(takeset, tmp_path, settings):
 # With other steps
 
 
-def test_resampled_rows_can_be_decimated(takeset, tmp_path):
-    found = uneven(60)
-    found.write(tmp_path / "s")
-    takes = []
-    for name, more in ("all", []), ("few", [{"decimate": {"every": 3}}]):
-        (tmp_path / name).mkdir()
-        arguments = steps(tmp_path / name, "align", {"resample": {"rate": 30}}, *more)
-        takeset.convert(tmp_path / "s", output=tmp_path / name / "out", arguments=arguments)
-        takes.append(only(tmp_path / name / "out"))
-    (_, every, meta), (entry, few, fewer) = takes
-    assert absolute(fewer).tolist() == absolute(meta)[::3].tolist() and fewer["timestamp_ns"].attrs["timeline"] == "resampled"
-    for name in every["obs"]:
-        assert np.array_equal(few[f"obs/{name}"][:], every[f"obs/{name}"][::3], equal_nan=name not in ("camera_image",)), name
-    accounts(entry)
-
-
 def test_few_rows_are_a_short_episode_however_many_frames_there_were(takeset, tmp_path):
     uneven(60).write(tmp_path / "s")
     for name, rate, expected in ("few", 10, [9]), ("enough", 30, []), ("parts", 30, [9, 9, 7]):
@@ -122,29 +103,3 @@ def test_few_rows_are_a_short_episode_however_many_frames_there_were(takeset, tm
         found = [f for entry in manifest(tmp_path / name / "out")["record"]["takes"] for f in entry["findings"] if f["code"] == "short-episode"]
         assert [int(f["message"].split()[0]) for f in found] == expected and all("rows" in f["message"] for f in found), name
     takeset("select", tmp_path / "few/out", "--where", "findings has short-episode", "--output", tmp_path / "short", check=0)
-
-
-# Real trajectories
-
-
-@pytest.mark.parametrize("name", ["ARKit_camera_pose", "ARKit_camera_pose_LARR_letters"])
-@pytest.mark.parametrize("rate, thinned", [("30", 1), ("10", 1), ("60", 3)])
-def test_real_trajectories_are_scipys(captures, takeset, tmp_path, name, rate, thinned):
-    """Around the longest step of the log; then with frames lost at random and times that jitter."""
-    table = [line.split() for line in (captures / f"arkit-trajectories/{name}.txt").read_text().splitlines() if line[0] != "#"]
-    logged = np.array([int(row[0]) for row in table])
-    middle = min(max(np.diff(logged).argmax(), 200), len(logged) - 200)
-    chosen = np.arange(middle - 200, middle + 200)
-    if thinned > 1:
-        random = np.random.default_rng(3)
-        chosen = np.sort(random.choice(chosen, len(chosen) // thinned, replace=False))
-        logged = logged + random.integers(-MS, MS, len(logged))
-    poses = np.tile(np.eye(4), (len(chosen), 1, 1))
-    poses[:, :3] = np.array([[float(x) for x in table[row][1:]] for row in chosen]).reshape(-1, 3, 4)
-    poses[:, :3, :3] = Rotation.from_matrix(poses[:, :3, :3]).as_matrix()  # six decimals are not quite a rotation
-    found = take(logged[chosen].tolist(), poses=poses, size=(32, 24), alike=True)
-    grid = Grid(found.times, rate, max_gap=100 * MS)
-    assert len(grid.ticks) > 60 and (grid.skipped > 0) == (thinned > 1)
-    _, demo, meta = resampled(takeset, tmp_path, found, rate=float(rate), **{"max-gap": 0.1})
-    assert absolute(meta).tolist() == grid.ticks.tolist()
-    poses_are(demo, *scipy_poses(found.times, found.poses, grid.ticks))

@@ -3,11 +3,10 @@
 import shutil
 import signal
 
-import numpy as np
 import pytest
 from command import BINARY
 from outputs import demos, manifest, take as entry_of
-from resample_oracle import LINEAR, even, split, steps, take, uneven
+from resample_oracle import LINEAR, split, steps, uneven
 from run_outputs import outputs
 from stack_sessions import UNEVEN
 from system import calls, stopped
@@ -33,19 +32,6 @@ def shards(output):
 
 def changed(before, after):
     return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
-
-
-def test_a_changed_input_rebuilds_every_part_of_its_take_alone(takeset, source, tmp_path):
-    output = tmp_path / "out"
-    split(takeset, source, output, "gaps", "split")
-    before = shards(output)
-    shutil.copy(source / "t1/rgb/000031.jpg", source / "t1/rgb/000030.jpg")
-    done = split(takeset, source, output, "gaps", "split")
-    assert "inputs have changed" in done.stderr
-    assert changed(before, shards(output)) == {"t1.0", "t1.1"}
-    split(takeset, source, tmp_path / "fresh", "gaps", "split")
-    assert outputs(output) == outputs(tmp_path / "fresh")
-    assert "nothing to do" in split(takeset, source, output, "gaps", "split").stdout
 
 
 def test_a_lost_or_damaged_part_is_rebuilt(takeset, source, tmp_path):
@@ -94,15 +80,6 @@ def test_a_damaged_line_of_the_journal_costs_its_take_alone(takeset, source, tmp
             assert "nothing to do" in again.stdout, (number, again.stdout)
 
 
-def test_a_moved_take_keeps_its_parts(takeset, source, tmp_path):
-    output = tmp_path / "out"
-    split(takeset, source, output, "gaps", "split")
-    expected = outputs(output)
-    source.rename(tmp_path / "moved")
-    assert "nothing to do" in split(takeset, tmp_path / "moved", output, "gaps", "split").stdout
-    assert outputs(output) == expected
-
-
 def test_parts_of_a_vanished_take_stay_until_pruned(takeset, source, tmp_path):
     output = tmp_path / "out"
     split(takeset, source, output, "gaps", "split")
@@ -124,27 +101,6 @@ def test_parts_of_a_vanished_take_stay_until_pruned(takeset, source, tmp_path):
 
 def pose_of(output, name):
     return demos(output)[name][0]["obs/pose"][:]
-
-
-def test_a_take_with_the_name_of_a_part_is_another(takeset, tmp_path):
-    """`a` has the parts a.0 and a.1, and another take is called a.0."""
-    uneven(40, seed=1).write(tmp_path / "in/a")
-    other = take(even(40), poses=uneven(42, lost=(0, 1)).poses[::-1])
-    other.write(tmp_path / "in/a.0")
-    for name in "a", "a.0":
-        takeset.convert(tmp_path / "in" / name, output=tmp_path / f"whole-{name}", arguments=steps(tmp_path, LINEAR))
-    split(takeset, tmp_path / "in", tmp_path / "out", 0.4, "split")
-    entries = manifest(tmp_path / "out")["record"]["takes"]
-    assert len({entry["id"] for entry in entries}) == len(entries) == 4 and {entry["outcome"] for entry in entries} == {"written"}
-    found = demos(tmp_path / "out")
-    assert {entry["id"] for entry in entries if entry["take"] == "a"} == {"a.0", "a.1"}
-    for name in "a", "a.0":
-        parts = [entry for entry in entries if (entry["take"] == "a") == (name == "a")]
-        assert len({entry["take"] for entry in parts}) == 1 and parts[0]["take"].startswith(name)
-        assert [entry["part"] for entry in parts] == [0, 1]
-        joined = np.concatenate([found[entry["id"]][0]["obs/pose"][:, :3] for entry in parts])
-        assert (joined == pose_of(tmp_path / f"whole-{name}", name)[:, :3]).all()
-    assert "nothing to do" in split(takeset, tmp_path / "in", tmp_path / "out", 0.4, "split").stdout
 
 
 def test_a_failed_take_with_the_name_of_a_part_hides_no_part(takeset, tmp_path):
@@ -169,35 +125,6 @@ def test_a_failed_take_with_the_name_of_a_part_hides_no_part(takeset, tmp_path):
         expected = expected or [part.tobytes() for part in poses]
         assert [part.tobytes() for part in poses] == expected, name
         takeset("verify", output, check=0)
-
-
-def test_a_take_that_becomes_unreadable_hides_no_part_of_another(takeset, tmp_path):
-    """Known as a.0 before there was an `a` with such a part."""
-    uneven(40, seed=1).write(tmp_path / "a/a")
-    uneven(40, seed=2).write(tmp_path / "b/a.0")
-    output = tmp_path / "out"
-    pipeline = steps(tmp_path, LINEAR, {"split-episodes": {"at": "gaps"}})
-    for inputs in ["b"], ["a", "b"]:
-        takeset.convert(*(tmp_path / one for one in inputs), output=output, arguments=pipeline)
-    before = {entry["id"]: pose_of(output, entry["id"]).tobytes() for entry in manifest(output)["record"]["takes"] if entry["take"] != "a.0"}
-    assert len(before) == 2 and len(demos(output)) == 4
-    (tmp_path / "b/a.0/poses.json").write_text("{")
-    for _ in range(2):
-        takeset.convert(tmp_path / "a", tmp_path / "b", output=output, arguments=pipeline, check=3)
-        entries = manifest(output)["record"]["takes"]
-        assert sorted(entry["outcome"] for entry in entries) == ["failed", "written", "written"]
-        assert {name: pose_of(output, name).tobytes() for name in demos(output)} == before
-        takeset("verify", output, check=0)
-
-
-def test_takes_of_one_name_have_parts_of_their_own(takeset, tmp_path):
-    uneven(40, seed=1).write(tmp_path / "x/a")
-    uneven(40, seed=2, lost=(20, 21, 30, 31)).write(tmp_path / "y/a")
-    takeset.convert(tmp_path / "x", tmp_path / "y", output=tmp_path / "out", arguments=steps(tmp_path, LINEAR, {"split-episodes": {"at": "gaps"}}))
-    entries = manifest(tmp_path / "out")["record"]["takes"]
-    assert {(e["id"], e["take"], e["part"]) for e in entries} == {
-        ("a.0", "a", 0), ("a.1", "a", 1), ("a-2.0", "a-2", 0), ("a-2.1", "a-2", 1), ("a-2.2", "a-2", 2)}
-    assert sorted(demos(tmp_path / "out")) == ["a-2.0", "a-2.1", "a-2.2", "a.0", "a.1"]
 
 
 # Interruptions

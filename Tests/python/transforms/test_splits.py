@@ -10,24 +10,11 @@ import pytest
 import yaml
 from action_oracle import summaries
 from conversions import pipeline
-from outputs import demos, manifest, traces
+from outputs import demos, manifest
 from schemas import validator
-from small_sessions import changed, put, session
+from small_sessions import put, session
 
 PARTS = ["train", "valid", "test"]
-NAMES = [f"session_2026-03-0{1 + i // 2}_1{i % 2}0000" for i in range(12)]  # two a day
-MODELS = {name: f"Tracer{i % 4},1" for i, name in enumerate(NAMES)}
-ROOMS = {name: ["kitchen", "garage", "hall"][i // 4] for i, name in enumerate(NAMES)}
-
-
-@pytest.fixture(scope="module")
-def captures_of_six_days(tmp_path_factory):
-    """Twelve short sessions in three folders, of four phones; the last four are of another version of the app."""
-    root = tmp_path_factory.mktemp("captures")
-    for i, name in enumerate(NAMES):
-        files = session("v1" if i < 8 else "v2", count=3, seed=i, size=(48, 24))
-        put(root / ROOMS[name] / name, changed(files, "metadata.json", deviceModel=MODELS[name]))
-    return root
 
 
 @pytest.fixture(scope="module")
@@ -59,41 +46,7 @@ def shards(output):
     return {p.name: (p.stat().st_mtime_ns, p.stat().st_ino) for p in (output / "episodes").iterdir()}
 
 
-# Rules
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rule, group", [
-    ({"group": "day"}, lambda name: name[8:18]),
-    ({"group": "device"}, MODELS.get),
-    ({"group": "directory"}, ROOMS.get),
-    ({"group": "regex", "pattern": "_1([01])0000$"}, lambda name: name[-5]),
-], ids=["day", "device", "directory", "regex"])
-def test_groups_are_never_divided(takeset, captures_of_six_days, tmp_path, rule, group):
-    arguments = pipeline(tmp_path, split={"valid": 0.25, "seed": 3, **rule})
-    takeset.convert(captures_of_six_days, output=tmp_path / "out", arguments=arguments)
-    found = parts(tmp_path / "out")
-    assert sorted(found) == NAMES
-    of_group = {}
-    for name, part in found.items():
-        of_group.setdefault(group(name), set()).add(part)
-    assert all(len(its) == 1 for its in of_group.values()), of_group
-    size = len(NAMES) // len(of_group)
-    # As many groups as come nearest to three takes, the larger number of two that are as near.
-    assert sum(its == {"valid"} for its in of_group.values()) == max(1, int(3 / size + 0.5)) and "test" not in found.values()
-    assert "split-empty" not in findings(tmp_path / "out")
-    assert traces(tmp_path / "out", "Tracer") == []
-
-
 # Days
-
-
-def test_contradictory_days_are_named(takeset, four, tmp_path):
-    shutil.copytree(four / "a", tmp_path / "session_2026-01-31")
-    takeset.convert(tmp_path / "session_2026-01-31", output=tmp_path / "out", arguments=pipeline(tmp_path, split={}))
-    (entry,) = manifest(tmp_path / "out")["record"]["takes"]
-    (found,) = [f for f in entry["findings"] if f["code"] == "day-contradictory"]
-    assert found["severity"] == "info" and "2026-01-31" in found["message"] and "metadata.json says 2026-02-18" in found["message"]
 
 
 def test_the_day_of_a_scan_is_that_of_its_video(takeset, tmp_path):
@@ -211,10 +164,10 @@ def test_datasets_of_other_splits_are_merged_by_the_first_ones(takeset, four, tm
 
 
 @pytest.fixture(scope="module", params=["minmax", "gaussian"])
-def normalized(request, takeset, captures_of_six_days, tmp_path_factory):
+def normalized(request, takeset, four, tmp_path_factory):
     root = tmp_path_factory.mktemp(request.param)
     steps = {"actions": {}, "split": {"group": "take", "valid": 0.25}, "normalize": {"method": request.param}}
-    takeset.convert(captures_of_six_days, output=root / "out", arguments=pipeline(root, **steps))
+    takeset.convert(four, output=root / "out", arguments=pipeline(root, **steps))
     return request.param, root / "out"
 
 

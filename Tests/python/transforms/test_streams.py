@@ -1,18 +1,15 @@
-"""Streams that are selected or renamed, takes that are too short, and frames that are blurred."""
+"""Streams that are selected or renamed, and takes that are too short."""
 
-import io
 import json
 
 import h5py
 import numpy as np
 import pytest
-from conversions import converted
-from outputs import check_digests, codes, demos, dropped, manifest, only
-from PIL import Image, ImageFilter
-from resample_oracle import absolute, accounts, depth_maps_are, even, steps, take, uneven
+from outputs import check_digests, codes, demos, manifest, only
+from phone_takes import absolute
+from resample_oracle import even, steps, take, uneven
 from scans import session as scan
 from schemas import STATISTICS, layout, validator
-from videos import video_file
 
 ALL = {"pose", "camera_image", "camera_depth", "camera_depth_valid", "depth_point", "depth_point_valid", "joints", "joints_valid"}
 
@@ -107,57 +104,3 @@ def test_takes_with_fewer_frames_are_rejected(takeset, tmp_path):
     totals = document["record"]["totals"]
     assert (totals["frames_in"], totals["frames_out"], totals["frames_dropped"], totals["rejected"]) == (54, 37, 17, 1)
     validator("manifest.schema.json").validate(document)
-
-
-# Blurred images
-
-
-def laplacian_variance(image):
-    """Of the luma, rounded half up, with the border reflected without repeating it."""
-    red, green, blue = np.moveaxis(image.astype(np.int64), -1, 0)
-    luma = np.pad((299 * red + 587 * green + 114 * blue + 500) // 1000, 1, "reflect")
-    middle = luma[1:-1, 1:-1]
-    return (luma[:-2, 1:-1] + luma[2:, 1:-1] + luma[1:-1, :-2] + luma[1:-1, 2:] - 4 * middle).astype("f8").var()
-
-
-def blurred():
-    """A session whose images are blurred more or less."""
-    radii = [0.5, 3, 0.2, 1, 8, 0, 2, 1.5, 5, 0.7, 0.3, 4]
-    session = take(even(len(radii)), with_depth=list(range(len(radii)))).session()
-    noise = np.random.default_rng(6).integers(0, 256, (72, 96, 3), np.uint8)
-    for number, radius in enumerate(radii):
-        buffer = io.BytesIO()
-        Image.fromarray(noise).filter(ImageFilter.GaussianBlur(radius)).save(buffer, "JPEG", quality=90)
-        session.rgb[number] = buffer.getvalue()
-    return session
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("before", [[], [{"resize-image": {"width": 48, "height": 36}}, {"decimate": {"every": 2}}]], ids=str)
-def test_images_of_little_variance_are_dropped(takeset, tmp_path, before):
-    """As of the images that the same pipeline stores without the step."""
-    _, whole, every = with_steps(takeset, tmp_path, blurred(), "align", *before, name="whole")
-    sharpness = np.array([laplacian_variance(image) for image in whole["obs/camera_image"][:]])
-    kept = np.flatnonzero(sharpness >= np.median(sharpness))
-    assert len(kept) == len(sharpness) // 2
-    steps = *before, {"drop-frames": {"blur": float(np.median(sharpness))}}
-    entry, demo, meta = with_steps(takeset, tmp_path, None, "align", *steps)
-    assert meta["source_index"][:].tolist() == every["source_index"][:][kept].tolist()
-    assert np.array_equal(demo["obs/camera_image"][:], whole["obs/camera_image"][:][kept])
-    assert dropped(entry).get("blurred") == len(kept) == accounts(entry)["drop-frames"]["frames_out"]
-    depth_maps_are(demo, every["streams/camera_depth/source_index"][:][kept])
-    plan_agrees(takeset, tmp_path, entry)
-
-
-def test_a_videos_images_are_measured(takeset, tmp_path):
-    (tmp_path / "s.mov").write_bytes(video_file(count=20, b_frames=2))
-    _, whole, _ = converted(takeset, tmp_path / "s.mov", steps(tmp_path, "align"))
-    sharpness = np.array([laplacian_variance(image) for image in whole["obs/camera_image"][:]])
-    kept = np.flatnonzero(sharpness >= np.median(sharpness))
-    assert len(kept) == 10
-    for jobs in 1, 3:
-        arguments = steps(tmp_path, "align", {"drop-frames": {"blur": float(np.median(sharpness))}})
-        takeset.convert(tmp_path / "s.mov", output=tmp_path / f"out{jobs}", arguments=[*arguments, "--jobs", jobs])
-        _, demo, meta = only(tmp_path / f"out{jobs}")
-        assert meta["source_index"][:].tolist() == kept.tolist()
-        assert np.array_equal(demo["obs/camera_image"][:], whole["obs/camera_image"][:][kept])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from conversions import converted
 from outputs import dropped
-from resample_oracle import absolute, accounts, depth_maps_are, even, images_are, poses_are, scipy_poses, steps, take
+from phone_takes import absolute
+from resample_oracle import accounts, depth_maps_are, even, images_are, poses_are, scipy_poses, steps, take
 
 
 @pytest.mark.parametrize("options, first, last", [
