@@ -1,6 +1,6 @@
 /// The tables and the literals of a `bvx2` block, reused from block to block.
 final class BlockScratch {
-  /// What a state means, and where it leads.
+  /// The meaning of one state: a symbol, and the states that may follow.
   private struct Entry {
     /// The symbol's smallest value.
     var base: Int32 = 0

@@ -6,6 +6,7 @@ import Model
 /// The format is that of "OpenEXR File Layout" (https://openexr.com/en/latest/OpenEXRFileLayout.html): integers are little-endian, a header of
 /// attributes is followed by offsets of blocks of lines. Other kinds of files, which no app writes for depth, are refused by name.
 package struct EXRDepth: Sendable {
+  /// A file that cannot be decoded, with the reason as the end of a sentence about it.
   package struct Failure: Error, Equatable, CustomStringConvertible {
     package let description: String
     init(_ description: String) { self.description = description }

@@ -3,6 +3,7 @@
 /// The format is that of Apple's reference implementation (https://github.com/lzfse/lzfse): integers are little-endian, a stream is blocks up to
 /// the mark `bvx$`. Every count, state and distance of the input is checked before it is used.
 package enum LZFSE {
+  /// A stream that cannot be decoded, with the reason as the end of a sentence about it.
   package struct Failure: Error, Equatable, CustomStringConvertible {
     package let description: String
     init(_ description: String) { self.description = description }

@@ -8,6 +8,9 @@ package import Steps
 ///
 /// Code that packs, exports or shows datasets reads them through this type. Takes are entries of a few hundred bytes; the record of one is
 /// read from the manifest when it is asked for.
+///
+///     let dataset = try Dataset(directory: "dataset")
+///     for take in dataset.written { try show(dataset.episode(take)) }
 package struct Dataset: Sendable {
   package let directory: String
   package let record: ManifestRecord
@@ -21,12 +24,12 @@ package struct Dataset: Sendable {
 
   /// Opens a dataset directory. Throws `UsageError` if it is not a dataset of this version.
   ///
-  /// - Parameter checks: How a shard is compared with its record that another program has written to, before it is read. `none` refuses it.
+  /// - Parameter checks: The check of a shard that another program has written to, before it is read. `none` refuses it.
   package init(directory: String, checks: Verification.ExternalChecks = .none) throws {
     self = try Self.opened(directory, checks: checks).dataset
   }
 
-  /// The dataset in a directory, and what the manifest says of its last run. Throws as `init` does.
+  /// Opens the dataset in a directory, and returns the manifest's record of its last run with it. Throws as `init` does.
   package static func opened(
     _ directory: String, checks: Verification.ExternalChecks = .none
   ) throws -> (dataset: Dataset, run: JSONValue) {
@@ -59,7 +62,7 @@ package struct Dataset: Sendable {
     }
   }
 
-  /// Where a take was when it was converted; `nil` if that is not recorded.
+  /// Returns the path of a take when it was converted; `nil` if that is not recorded.
   package func location(of id: String) -> String? { (try? manifest.locations { $0 == id })?[id] }
 
   /// The part of each written episode.

@@ -9,20 +9,20 @@ package enum DatasetFiles {
   package static let episodes = "episodes"
   /// The index over all shards.
   package static let index = "dataset.h5"
-  /// What `describe` writes.
+  /// The files of `describe`.
   package static let card = "README.md", croissant = "croissant.json", crate = "ro-crate-metadata.json"
-  /// What `sign` writes.
+  /// The file of `sign`.
   package static let attestation = "attestation.json"
-  /// What `plan --tasks` writes, and the folder of its workers' results with the mark of a finished dataset.
+  /// The file of `plan --tasks`, and the folder of its workers' results with the mark of a finished dataset.
   package static let tasks = "tasks.json", results = "results", publishedMark = ".published"
-  /// How the name of an attempt's directory begins.
+  /// The beginning of the name of an attempt's directory.
   package static let attemptPrefix = "attempt-"
 
   /// Path of an episode's shard, relative to the dataset's directory.
   package static func shard(of id: String) -> String { "\(episodes)/\(id).h5" }
 
-  /// What a file or folder of a dataset is, for somebody who takes it for a recording; `nil` for anything else. Looks at names and first
-  /// bytes only.
+  /// Returns the name of a dataset's file or folder in words, for somebody who takes it for a recording; `nil` for anything else. Looks at
+  /// names and first bytes only.
   package static func word(for path: String) -> String? {
     let url = URL(fileURLWithPath: path)
     let folder = url.deletingLastPathComponent().path
@@ -50,14 +50,14 @@ package enum DatasetFiles {
     return interruption(of: path)
   }
 
-  /// What to say of a folder in which a run was interrupted before it wrote the manifest; `nil` of any other.
+  /// Returns a sentence about a folder in which a run was interrupted before it wrote the manifest; `nil` for any other folder.
   private static func interruption(of path: String) -> String? {
     guard !isDataset(path), (try? Directory.kind(at: path + "/" + journal)) == .file else { return nil }
     let sealed = (try? Directory.members(of: path + "/" + episodes))?.count { $0.name.hasSuffix(".h5") } ?? 0
     return "a run into this directory was interrupted after \(sealed) episodes; the same takeset run again goes on"
   }
 
-  /// Why a directory cannot be read as a dataset.
+  /// Returns the reason why a directory cannot be read as a dataset.
   static func unreadable(_ directory: String, _ error: any Error) -> String {
     interruption(of: directory).map { "\(directory) is not a dataset yet: \($0)" }
       ?? "\(directory) is not a Takeset dataset: manifest.json cannot be read (\(error))"

@@ -92,7 +92,7 @@ package struct DatasetSplit {
     }
   }
 
-  /// What is said of copies: they are in one part by a rule, and may be in several by a split file or in merged datasets.
+  /// Returns the findings about copies: a rule puts them in one part, a split file or a merge may put them in several.
   private func duplicates(_ episodes: [Episode]) -> [Finding] {
     let places = Dictionary(zip(episodes.map(\.id.take), parts), uniquingKeysWith: { first, _ in first })
     let copies = Copies(Array(Dictionary(episodes.map { ($0.id.take, $0) }, uniquingKeysWith: { first, _ in first }).values))

@@ -10,6 +10,10 @@ import Synchronization
 /// A line holds an entry, which determines whether the take must be rebuilt, the take's record for the manifest, and a checksum of both:
 /// a line that has changed on disk is ignored. Only entries are kept in memory; records, which list every input file, are read from the
 /// file when the manifest is written.
+///
+///     let journal = try Journal(path: path)
+///     try journal.append(entry, record: record.canonicalBytes)
+///     journal.entries[record.id.text]              // `entry`
 package final class Journal: Sendable {
   struct Line: Sendable {
     var entry: Entry
@@ -60,7 +64,7 @@ package final class Journal: Sendable {
 
   /// Opens the journal of an output directory, creating it if needed, and removes a line that a crash truncated.
   ///
-  /// - Parameter known: What was read of it before; it is not read again if it is unchanged.
+  /// - Parameter known: Its contents from an earlier reading; an unchanged file is not read again.
   package init(path: String, known: Contents? = nil) throws {
     self.path = path
     let descriptor = try Self.descriptor(of: path)

@@ -3,7 +3,7 @@ package import Model
 package import Steps
 
 extension Journal {
-  /// What a line of the journal says of an episode, without its record. It determines whether the take must be converted again.
+  /// A line of the journal about an episode, without its record. It determines whether the take must be converted again.
   ///
   /// A run keeps one for each take and looks at them in several orders, so copies share their contents, and digests and stamps are kept as
   /// numbers: in 300 bytes instead of twice as many, and in no more for every further copy.
@@ -42,6 +42,7 @@ extension Journal {
 }
 
 extension Journal.Entry {
+  /// The members of an entry, in one allocation that its copies share.
   package struct Contents: Equatable {
     package var id: EpisodeID
     package var location: String
@@ -55,9 +56,9 @@ extension Journal.Entry {
     package var framesOut = 0
     /// Rows that repeat the frame of an earlier row.
     package var framesRepeated = 0
-    /// How many episodes the take has, where a step has split it.
+    /// The number of episodes of the take, where a step has split it.
     package var parts: Int?
-    /// By what a split may group the take; `nil` for one that could not be opened.
+    /// The attributes by which a split may group the take; `nil` for one that could not be opened.
     package var origin: TakeOrigin?
     /// The `RecordingDigest` of the take.
     package var recording: String?
@@ -94,6 +95,7 @@ extension Journal.Entry {
 }
 
 extension Journal.Entry: Equatable {
+  /// Compares the contents, unless both are the same copy.
   package static func == (a: Self, b: Self) -> Bool { a.storage === b.storage || a.storage.contents == b.storage.contents }
 }
 

@@ -1,6 +1,6 @@
 import Model
 
-/// What is wrong in a dataset because an earlier version of Takeset made it, for `inspect` and `verify` to say. The dataset is as it was
+/// The errors in a dataset that an earlier version of Takeset made, for `inspect` and `verify` to report. The dataset stays as it was
 /// written; only converting its recordings again helps.
 package struct Recall: Sendable, Equatable {
   /// Stray Scanner takes whose images have the pose of the frame before: Takeset 0.2.0 did not read the frame that the app hides.
@@ -10,6 +10,7 @@ package struct Recall: Sendable, Equatable {
 
   package init() {}
 
+  /// Adds a take if an earlier version made an error in it.
   package mutating func add(_ take: TakeRecord) {
     guard take.reader == "stray-scanner", take.outcome == .written else { return }
     let details = take.details ?? [:]

@@ -114,5 +114,6 @@ package struct Prefetch: Sendable {
     }
   }
 
+  /// Releases the samples of a block that `fetch` has read, once no worker needs them.
   package func release(_ block: Int) { for (feed, samples) in feeds { feed.release(samples[block]) } }
 }

@@ -1,7 +1,8 @@
 import Steps
 
-/// How a writer stores samples.
+/// The form in which a writer stores samples.
 package struct SampleStorage: StepOptionGroup {
+  /// The storage of images: arrays of pixels, or one file a row. `jpeg-source` keeps the bytes of the source's own JPEG files.
   package enum ImageEncoding: String, OptionChoice {
     case raw, jpeg, png
     case jpegSource = "jpeg-source"

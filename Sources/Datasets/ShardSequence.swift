@@ -5,7 +5,17 @@ import Synchronization
 /// its last, so that few files are open at a time, and all are put in place together.
 ///
 /// `@unchecked Sendable`: `state` has a lock; `summaries` are used while storing, one call at a time, and once all blocks are stored.
+///
+///     let shards = ShardSequence(parts)
+///     let worker = shards.makeWorker()
+///     for block in 0..<shards.blockCount {
+///       try shards.prefetch?.fetch(block)
+///       try worker.prepare(block).store()
+///       shards.prefetch?.release(block)
+///     }
+///     let summaries = try shards.seal()
 package final class ShardSequence: @unchecked Sendable {
+  /// The shard of one episode, which is opened only when its first block is prepared.
   package struct Part: Sendable {
     package var blocks: RowBlocks
     /// Opens the shard.
@@ -44,6 +54,7 @@ package final class ShardSequence: @unchecked Sendable {
   /// Opens the first shard, so that an output that cannot be written is noticed before anything is read.
   package func begin() throws { if !parts.isEmpty { _ = try shard(0) } }
 
+  /// Makes a worker for one thread.
   package func makeWorker() -> Worker { Worker(self) }
 
   /// The part that has a block.
@@ -88,6 +99,7 @@ package final class ShardSequence: @unchecked Sendable {
 
     init(_ sequence: ShardSequence) { self.sequence = sequence }
 
+    /// Prepares a block, numbered across all shards. Throws `CancellationError` once the sequence was abandoned.
     package func prepare(_ block: Int) throws -> PreparedBlock {
       let part = sequence.part(of: block)
       var worker = current.flatMap { $0.part == part ? $0.worker : nil }

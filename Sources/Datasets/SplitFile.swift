@@ -22,7 +22,7 @@ package struct SplitFile: Sendable {
     var column: Int?
   }
 
-  /// In the order of the file; none is in two parts.
+  /// The names in the order of the file; none is in two parts.
   let names: [Name]
   /// Digest of the file's bytes.
   package let digest: Digest

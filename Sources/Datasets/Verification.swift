@@ -5,7 +5,11 @@ import Model
 import Steps
 
 /// A check of written files against the digests recorded when they were written.
+///
+///     let report = try Verification(directory: "dataset", inputs: true)
+///     for difference in report.differences { print("\(difference.path): \(difference.message)") }
 package struct Verification: Sendable, Codable {
+  /// A place where the files are not what the record says.
   package struct Difference: Sendable, Equatable, Codable {
     /// A file of the dataset, an array or a row in it, or a take's input.
     package var path: String
@@ -15,7 +19,7 @@ package struct Verification: Sendable, Codable {
   package private(set) var differences: [Difference] = []
   /// Remarks that are not differences.
   package private(set) var notes: [String] = []
-  /// What other programs have added to shards: `episodes/take-1.h5:/data/demo_0/obs/width`.
+  /// Objects and attributes that other programs have added to shards: `episodes/take-1.h5:/data/demo_0/obs/width`.
   package private(set) var added: [String] = []
   package private(set) var files = 0
   package private(set) var datasets = 0
@@ -40,7 +44,7 @@ package struct Verification: Sendable, Codable {
       (self.shard, self.index) = (shard, index)
     }
 
-    /// Checks nothing: a file that another program has written to, or that is damaged, differs. For commands that can make it again.
+    /// Checks nothing: a file that another program has written to, or that is damaged, differs. Used by commands that can make it again.
     package static let none = ExternalChecks(shard: { path, _ in changed(path) }, index: { path, _ in changed(path) })
 
     private static func changed(_ path: String) -> Verification {
@@ -59,9 +63,9 @@ package struct Verification: Sendable, Codable {
 
   private var externalCheck = ExternalChecks.inProcess
   private var directory = ""
-  /// What earlier versions did wrong; collected with the takes' records.
+  /// Errors of earlier versions; collected with the takes' records.
   private var recall = Recall()
-  /// Files among the shards that the manifest does not name; of a dataset that is signed they are differences.
+  /// Files among the shards that the manifest does not name; in a signed dataset they are differences.
   private var unlisted: [String] = []
 
   package init() {}
@@ -83,9 +87,11 @@ package struct Verification: Sendable, Codable {
 
   // MARK: Reporting
 
+  /// Adds a difference, with control characters escaped: names in files may hold any.
   package mutating func differ(_ path: String, _ message: String) {
     differences.append(Difference(path: path.onOneLine, message: message.onOneLine))
   }
+  /// Adds a sentence that is no difference, such as about files that are not checked.
   package mutating func note(_ sentence: String) { notes.append(sentence) }
 
   /// Lists what another program has added to a shard, and notes it where the recorded contents are sound.
@@ -101,10 +107,13 @@ package struct Verification: Sendable, Codable {
     )
   }
 
+  /// Counts a file whose bytes or arrays were checked.
   package mutating func noteFile() { files += 1 }
   package mutating func noteDataset() { datasets += 1 }
+  /// Counts bytes that were hashed.
   package mutating func noteBytes(_ count: Int64) { bytes += count }
 
+  /// Adds the result of another check, after this one.
   package mutating func merge(_ other: Verification) {
     differences += other.differences
     notes += other.notes

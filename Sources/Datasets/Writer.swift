@@ -21,6 +21,7 @@ package protocol Writer: Step {
 }
 
 extension Writer {
+  /// Accepts every pipeline.
   package func check(_ transforms: [any Transform]) throws {}
 
   /// The bytes of an episode's shard, at most: its arrays before compression, images as pixels, and what holds them together.
@@ -60,6 +61,7 @@ package protocol ShardWriter: AnyObject, Sendable {
   func abandon()
 }
 
+/// One thread's part of writing a shard, with its cursors and buffers.
 package protocol ShardWorker: AnyObject {
   func prepare(_ block: Int) throws -> PreparedBlock
 }

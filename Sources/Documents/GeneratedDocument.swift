@@ -11,6 +11,7 @@ package struct GeneratedDocument {
   /// The complete text. Throws `GeneratedDocument.Missing` for a section that code does not have, and for one that the page does not have.
   private let render: (_ old: String) throws -> String
 
+  /// A section that either the page or the code does not have.
   package struct Missing: Error, CustomStringConvertible {
     package var description: String
   }

@@ -7,7 +7,7 @@ package enum Recipe: String, CaseIterable, Sendable {
   case lerobot
   case server
 
-  /// What the data is for, in a few words.
+  /// The use of the data, in a few words.
   package var title: String {
     switch self {
     case .act: "ACT: absolute poses at 50 Hz, images of 640x480"

@@ -123,14 +123,14 @@ package struct BundleMetadata {
   }
 }
 
-/// What a server wants to know of a `metadata` part before it accepts the bundle.
+/// The fields of a `metadata` part that a server needs before it accepts the bundle.
 public struct UploadedMetadata: Sendable {
   /// Id of the device, in lower case.
   public let device: String?
   public let deviceModel: String
   public let isPartial: Bool?
 
-  /// Why metadata cannot be accepted: a field that is missing or of a wrong type, as a sentence for the sender.
+  /// The reason why metadata cannot be accepted: a field that is missing or of a wrong type, as a sentence for the sender.
   public struct Problem: Error, Equatable, CustomStringConvertible {
     public var description: String
   }

@@ -11,11 +11,13 @@ public enum CBOR: Sendable, Equatable {
   /// A tag is dropped; `false`, `null` and fractions are only skipped.
   case other
 
+  /// One pair of a map. Pairs keep the order of the encoding, and keys may be of any type.
   public struct Member: Sendable, Equatable {
     public var key: CBOR
     public var value: CBOR
   }
 
+  /// An encoding that is damaged, or uses a form that this decoder refuses, with the reason as the end of a sentence.
   public struct Malformed: Error, Equatable, CustomStringConvertible {
     public var description: String
     init(_ description: String) { self.description = description }

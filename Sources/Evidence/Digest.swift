@@ -60,6 +60,7 @@ package struct Digest: Hashable, Comparable, Sendable, CustomStringConvertible {
     return false
   }
 
+  /// Returns the SHA-256 of bytes in memory. Contiguous storage is hashed in place, other sequences are copied first.
   package static func of(_ bytes: some Sequence<UInt8>) -> Digest {
     let hasher = SHA256()
     if bytes.withContiguousStorageIfAvailable({ hasher.update(UnsafeRawBufferPointer($0)) }) == nil { hasher.update(Array(bytes)) }
@@ -73,6 +74,7 @@ package struct Digest: Hashable, Comparable, Sendable, CustomStringConvertible {
     return hasher.finish()
   }
 
+  /// Returns the SHA-256 of a text's UTF-8 bytes, without a line end or a terminator.
   package static func of(_ text: String) -> Digest { of(text.utf8) }
 }
 
@@ -85,6 +87,7 @@ extension Digest: Codable {
     self = digest
   }
 
+  /// Encodes the digest as 64 hexadecimal digits in lower case.
   package func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
     try container.encode(description)
@@ -92,6 +95,10 @@ extension Digest: Codable {
 }
 
 /// SHA-256 of bytes that arrive in pieces, by libcrypto, which uses the processor's SHA instructions. One hasher serves one thread.
+///
+///     let hasher = SHA256()
+///     for piece in pieces { hasher.update(piece) }
+///     let digest = hasher.finish()
 package final class SHA256 {
   private let context = EVP_MD_CTX_new()
 
@@ -99,8 +106,10 @@ package final class SHA256 {
 
   deinit { EVP_MD_CTX_free(context) }
 
+  /// Adds bytes to the message. They are not kept.
   package func update(_ bytes: UnsafeRawBufferPointer) { EVP_DigestUpdate(context, bytes.baseAddress, bytes.count) }
 
+  /// Adds bytes to the message. They are not kept.
   package func update(_ bytes: [UInt8]) { bytes.withUnsafeBytes { update($0) } }
 
   /// The digest of all bytes since the start; the hasher is then reset.

@@ -5,7 +5,7 @@ import CKernels
 /// The processor's SHA instructions wait for each other: two messages that alternate in one thread take hardly longer than one. Without the
 /// instructions, libcrypto reads one message after the other.
 package final class DigestLanes: @unchecked Sendable {
-  /// What this thread collects messages in, so that input files are digested beside them.
+  /// The lanes in which this task's input files are digested beside each other; `nil` where each file is digested by itself.
   @TaskLocal package static var current: DigestLanes?
 
   /// Whether this processor has the instructions.
@@ -18,7 +18,7 @@ package final class DigestLanes: @unchecked Sendable {
 
   /// Adds a message, whose digest is passed to `then` by `finish` at the latest.
   ///
-  /// - Parameter counters: Where the pairs of bytes of an RGB image are counted on the way, which takes hardly any time.
+  /// - Parameter counters: Counters for the pairs of bytes of an RGB image, which are counted on the way in hardly any time.
   package func add(_ bytes: [UInt8], counters: PairCounters? = nil, then: @escaping (Digest) -> Void) {
     if isSupported {
       waiting.append(Lane(bytes, counters: counters, then: then))
@@ -59,7 +59,7 @@ package final class DigestLanes: @unchecked Sendable {
     }
   }
 
-  /// What is left of a message, or else the next one.
+  /// Returns the rest of a message, or else the next message.
   private func rest(of lane: Lane) -> Lane? {
     guard lane.isFinished else { return lane }
     lane.finish()

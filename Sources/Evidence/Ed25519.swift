@@ -5,7 +5,7 @@ package enum Ed25519 {
   /// Bytes of a signature.
   package static let signatureLength = 64
 
-  /// What is wrong with the text of a key, to follow the name of its file.
+  /// The reason why the text of a key cannot be used, to follow the name of its file.
   package struct KeyError: Error, Equatable, CustomStringConvertible {
     package var description: String
   }
@@ -79,6 +79,7 @@ package enum Ed25519 {
 
     deinit { EVP_PKEY_free(key) }
 
+    /// Whether the signature, of 64 bytes, is this key's over the message. False for a signature of another length.
     package func verifies(_ signature: [UInt8], of message: [UInt8]) -> Bool {
       guard signature.count == Ed25519.signatureLength, let context = EVP_MD_CTX_new() else { return false }
       defer { EVP_MD_CTX_free(context) }

@@ -5,6 +5,7 @@ package import Model
 ///
 /// Only its structure can be checked: the hashes are of camera bytes that were never uploaded.
 package struct HashChain: Sendable {
+  /// A frame of the chain at a regular interval, with its hash and its time.
   package struct Checkpoint: Sendable, Equatable {
     package var index: Int64
     /// Number of the frame; 1 is the first.

@@ -1,16 +1,16 @@
-/// Why a file is not an archive that can be read, as the end of a sentence about it. Names of members are not repeated.
+/// The reason why a file is not an archive that can be read, as the end of a sentence about it. Names of members are not repeated.
 public struct MalformedArchive: Error, Equatable, CustomStringConvertible {
   public var description: String
   init(_ description: String) { self.description = description }
 }
 
-/// What a member of an archive is.
+/// The kind of a member of an archive.
 public enum MemberKind: Sendable {
   case file, folder, link
   /// A device or a pipe.
   case other
 
-  /// By the Unix mode, which is 0 where the archiver wrote none.
+  /// Makes the kind from the Unix mode, which is 0 where the archiver wrote none.
   public init(mode: UInt32) {
     self =
       switch mode & 0o170000 {
@@ -25,6 +25,7 @@ public enum MemberKind: Sendable {
 /// The members of an archive, examined one after the other as its list names them. Nothing is unpacked; but one member that could escape if
 /// it were, or a claim of more than an archive can hold, makes the whole archive be refused.
 public struct MemberList: Sendable {
+  /// The limits of an archive from an untrusted sender.
   public struct Limits: Sendable {
     public var members: Int
     public var bytes: Double
@@ -34,8 +35,9 @@ public struct MemberList: Sendable {
     public init(members: Int, bytes: Double, ratio: Double) { (self.members, self.bytes, self.ratio) = (members, bytes, ratio) }
   }
 
+  /// The reason why a list is refused as a whole.
   public enum Refusal: Error, Equatable {
-    /// What a member is or has; the end of a sentence about it, such as `is a link`.
+    /// A fault of one member, as the end of a sentence about it, such as `is a link`.
     case member(String)
     case tooManyMembers
     case tooManyBytes

@@ -5,13 +5,14 @@ import Foundation
 ///     parser.append(piece)
 ///     while let event = try parser.next() { … }      // nil: the next piece is needed
 public struct MultipartParser: Sendable {
-  /// What the header of a part says.
+  /// The name, file name and type in the header of a part.
   public struct Header: Sendable, Equatable {
     public var name: String?
     public var filename: String?
     public var contentType: String?
   }
 
+  /// A piece of a body that was parsed, in the order of the body.
   public enum Event: Sendable, Equatable {
     case part(Header)
     /// Bytes of the part.
@@ -21,6 +22,7 @@ public struct MultipartParser: Sendable {
     case end
   }
 
+  /// A body that is no form, with the reason as the end of a sentence. Nothing more can be parsed after it.
   public struct Malformed: Error, Equatable, CustomStringConvertible {
     public var description: String
     init(_ description: String) { self.description = description }
@@ -60,6 +62,7 @@ public struct MultipartParser: Sendable {
     self.init(boundary: boundary)
   }
 
+  /// Adds the next bytes of the body, which may end anywhere, also within a boundary.
   public mutating func append(_ piece: some Collection<UInt8>) {
     if position > 0 {
       buffer.removeFirst(position)

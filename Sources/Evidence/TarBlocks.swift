@@ -10,7 +10,7 @@ public enum TarBlocks {
   /// Eleven octal digits.
   private static let largestSize: Int64 = 1 << 33 - 1
 
-  /// What stands before a regular file of so many bytes.
+  /// Returns the blocks that precede a regular file of so many bytes.
   public static func header(of name: String, bytes: Int64) -> [UInt8] {
     let short = Array(name.utf8)
     var records: [UInt8] = []
@@ -21,7 +21,7 @@ public enum TarBlocks {
     return extended + ustar("0", Array(short.prefix(nameLength)), min(bytes, largestSize))
   }
 
-  /// What stands behind a file of so many bytes.
+  /// Returns the zeros that follow a file of so many bytes, up to the next whole block of 512.
   public static func padding(after bytes: Int64) -> [UInt8] { [UInt8](repeating: 0, count: Int((512 - bytes % 512) % 512)) }
 
   public static let end = [UInt8](repeating: 0, count: 2 * block)

@@ -3,11 +3,12 @@
 ///
 /// Parsed here and not by a library, because readers need the byte range of each member in the file, which libraries do not expose.
 public enum TarList {
+  /// A member of a tar, with the place of its contents.
   public struct Member: Sendable, Equatable {
-    /// As in the archive.
+    /// The name's bytes in the archive, unchanged.
     public var name: [UInt8]
     public var kind: MemberKind
-    /// Where its contents are in the file.
+    /// Byte range of its contents in the file.
     public var data: Range<Int64>
   }
 

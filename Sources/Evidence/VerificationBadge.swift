@@ -1,8 +1,9 @@
-/// How much of a recording a signature covers, in words: "Verified: 10.0 s of 12.0 s recorded".
+/// The share of a recording that a signature covers, in words: "Verified: 10.0 s of 12.0 s recorded".
 ///
 /// It is about a signature over a chain of hashes. No file of a bundle is bound to the chain, so it never says that frames or a video are
 /// verified.
 public struct VerificationBadge: Equatable, Sendable {
+  /// The verified share: all of the recording, its beginning, or nothing.
   public enum State: String, Sendable, Codable, CaseIterable { case complete, partial, none }
 
   public let state: State

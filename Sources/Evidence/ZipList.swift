@@ -65,7 +65,8 @@ public enum ZipList {
     }
   }
 
-  /// What is wrong with a zip of more than 4 GiB whose places are numbers of 32 bits, as macOS's Archive Utility writes it; `nil` for any other.
+  /// Returns the fault of a zip of more than 4 GiB whose places are numbers of 32 bits, as macOS's Archive Utility writes it; `nil` for any
+  /// other.
   public static func problem(_ count: Int64, _ bytes: (Range<Int64>) throws -> [UInt8]) -> String? {
     guard let end = try? end(count, bytes), end.limit > UInt32.max else { return nil }
     let claimed = end.start &+ end.size
@@ -75,7 +76,7 @@ public enum ZipList {
       + " pack it with another program, or name its folder"
   }
 
-  /// Where the list is, and how many members it claims.
+  /// Returns the place of the list, and the number of members that it claims.
   private static func directory(
     _ count: Int64, _ bytes: (Range<Int64>) throws -> [UInt8]
   ) throws -> (range: Range<Int64>, count: UInt64) {
@@ -87,7 +88,7 @@ public enum ZipList {
     return (start..<start + size, end.members)
   }
 
-  /// What the end of the file says of the list, and where it has to have ended; `nil` where there is no such end.
+  /// Returns what the end of the file says of the list, and the offset at which the list must end; `nil` where there is no such end.
   private static func end(
     _ count: Int64, _ bytes: (Range<Int64>) throws -> [UInt8]
   ) throws -> (members: UInt64, size: UInt64, start: UInt64, limit: Int64)? {

@@ -52,7 +52,7 @@ struct ALOHAExporter: Exporter {
   }
 }
 
-/// What every file of an export has, and which rows of which episode are in each.
+/// The attributes that every file of an export has, and the rows of each file.
 struct ALOHAPlan: Sendable {
   struct Part: Sendable {
     var episode: ExportedEpisode

@@ -3,7 +3,7 @@ import Model
 import Steps
 import Synchronization
 
-/// How depth maps become a point cloud.
+/// The settings for making a point cloud of depth maps.
 struct FusionSettings: Sendable {
   /// Edge of the cubes of which each gets one point (m).
   var voxel: Double
@@ -81,7 +81,7 @@ struct DepthFusion: Sendable {
     }
   }
 
-  /// What a depth map lacks.
+  /// The part that a depth map lacks.
   private enum MissingPart: String, Error {
     case pose = "pose at their time"
     case intrinsics
@@ -150,7 +150,7 @@ struct FusedCloud {
   let hasColor: Bool
   let counts: FusionCounts
 
-  /// What `takeset-export.json` says about it.
+  /// Returns the note about it in `takeset-export.json`.
   func note(_ bounds: VoxelGrid.Bounds) -> JSONValue {
     func corner(_ position: SIMD3<Float>) -> JSONValue { .array((0..<3).map { .number(Double(position[$0])) }) }
     return [

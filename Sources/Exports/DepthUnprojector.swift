@@ -11,13 +11,13 @@ struct PosedDepthMap: Sendable {
   var row: Int
   /// Camera-to-world, OpenCV's camera axes.
   var pose: Pose
-  /// In pixels of the depth map.
+  /// Intrinsics in pixels of the depth map.
   var intrinsics: Intrinsics
   /// The view of the row's image, where it was taken at another time than the map.
   var image: View?
 }
 
-/// What became of depth values.
+/// The numbers of depth values that were used and left out, by reason.
 struct FusionCounts: Sendable {
   /// Maps that could be read, and their values.
   var maps = 0, valid = 0
@@ -34,7 +34,7 @@ struct FusionCounts: Sendable {
     a.beyondGrid += b.beyondGrid
   }
 
-  /// Why values are left out, in words.
+  /// The reasons for which values are left out, in words.
   var reasons: String {
     let parts = [
       (unsure, "have too low a confidence"), (outOfRange, "are out of range"), (edges, "are at edges"),
@@ -171,8 +171,8 @@ private struct PointColors {
 }
 
 extension Raster {
-  /// For each pixel of this grid, row after row, the number of the pixel of another grid of the same camera that its center is in; -1 where
-  /// it is in none.
+  /// Returns, for each pixel of this grid, row after row, the number of the pixel of another grid of the same camera that its center is in;
+  /// -1 where it is in none.
   func pixels(of other: Raster) -> [Int32] {
     let otherFromOwn = other.rasterFromFull.after(rasterFromFull.inverse)
     return (0..<size.height).flatMap { y in

@@ -7,7 +7,11 @@ import Synchronization
 
 /// The directory of an export while it is written: under a temporary name next to its own, so that the name holds a complete export or
 /// nothing. Any thread may write files.
+///
+///     try directory.write(text, to: "take-1/transforms.json")
+///     directory.lose("Confidence is not in the export.")
 package final class ExportDirectory: Sendable {
+  /// The size of an export, and what it could not represent.
   package struct Summary: Sendable {
     package var files: Int
     package var bytes: Int64
@@ -40,7 +44,7 @@ package final class ExportDirectory: Sendable {
     path = staged.path
   }
 
-  /// An export, and nothing but it: somebody may have put files of his own there.
+  /// An export without other files, which a user may have put there.
   private static let kind = StagedDirectory.Kind(name: "an export") { path in
     var bytes: [UInt8] = []
     let isFile = try Directory.kind(at: path + "/" + record) == .file
@@ -63,6 +67,7 @@ package final class ExportDirectory: Sendable {
     try writing(relative) { write in try bytes.withUnsafeBytes(write) }
   }
 
+  /// Writes a text as UTF-8, as it is: no line end is added.
   package func write(_ text: String, to relative: String) throws { try write(Array(text.utf8), to: relative) }
 
   /// Writes a file in pieces: `body` receives a function that appends bytes.

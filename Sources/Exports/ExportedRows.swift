@@ -150,7 +150,7 @@ extension ExportDirectory {
     lose("\(episode.id): the unit of positions is \(unit), which the format cannot say.")
   }
 
-  /// Notes that poses differ in what the format cannot say.
+  /// Notes that poses differ in something that the format cannot express.
   func loseFrames(of episodes: [ExportedEpisode]) {
     let frames = EpisodeGroups(episodes.filter { $0.poseFrame != nil }) { episode in
       episode.poseFrame.map { "\($0.unit), camera axes \($0.cameraAxes.rawValue)" } ?? ""

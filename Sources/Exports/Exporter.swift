@@ -13,6 +13,9 @@ package protocol Exporter: Step {
 }
 
 /// One export: a dataset, the format and its options, and the episodes asked for.
+///
+///     let export = Export(dataset, try Export.exporter("zarr", options: [:]), tool: tool, threads: 4)
+///     let summary = try export.write(to: "out", replacing: false)
 package struct Export: Sendable {
   package var dataset: Dataset
   package var exporter: any Exporter
@@ -23,7 +26,7 @@ package struct Export: Sendable {
   /// Whether to stop.
   package var isCancelled: @Sendable () -> Bool = { false }
 
-  /// What makes other formats that somebody may look for here.
+  /// The names of other formats that somebody may look for here, with the command that makes each.
   private static let others = [
     "rerun": "takeset view DATASET --save OUT.rrd",
     "umi": "--to zarr --layout umi", "diffusion-policy": "--to zarr", "act": "--to aloha",

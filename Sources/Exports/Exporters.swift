@@ -13,6 +13,6 @@ package enum Exporters {
     ZarrExporter.self,
   ]
 
-  /// What can be given as a format: these, and the one that the Python package writes.
+  /// The names that can be given as a format: these, and the one that the Python package writes.
   package static var names: [String] { (all.map { $0.name } + ["lerobot"]).sorted() }
 }

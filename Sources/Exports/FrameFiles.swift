@@ -2,7 +2,8 @@ import Media
 import Model
 import Steps
 
-/// How an export stores images that are pixels in the dataset. Images that are stored as JPEG or PNG files keep their bytes.
+/// The file format in which an export stores images that are pixels in the dataset. Images that are stored as JPEG or PNG files keep their
+/// bytes.
 package enum ImageFileFormat: String, OptionChoice { case png, jpeg }
 
 /// Reads images as files for an export. One reader serves one thread.

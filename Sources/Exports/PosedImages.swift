@@ -8,7 +8,7 @@ struct PosedImages: Sendable {
     var row: Int
     /// Camera-to-world, OpenCV's camera axes.
     var pose: Pose
-    /// In pixels of the image.
+    /// Intrinsics in pixels of the image.
     var intrinsics: Intrinsics
     /// Time of the image, on the episode's time base.
     var nanoseconds: Int64
@@ -97,7 +97,7 @@ struct PosedImages: Sendable {
 }
 
 extension ExportRefusal {
-  /// What a format needs, the stream by which a condition finds the episodes that have it, and those that do not.
+  /// A need of a format, the stream by which a condition finds the episodes that meet it, and the episodes that do not.
   typealias Lack = (need: String, stream: String?, episodes: [ExportedEpisode])
 
   /// Throws a refusal that names the episodes that lack what a format needs, and the remedy.

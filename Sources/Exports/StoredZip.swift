@@ -1,9 +1,8 @@
 import HDF5
 
 /// Writes a zip file of uncompressed members, front to back: the form of Zarr's `ZipStore`.
-///
-/// Source: PKWARE's APPNOTE.TXT 6.3.9, sections 4.3.7 to 4.3.16; with ZIP64 records where the numbers need them. By hand, because libzip
-/// keeps every member until the file is closed.
+/// Source: PKWARE's APPNOTE.TXT 6.3.9, sections 4.3.7 to 4.3.16; with ZIP64 records where the numbers need them. It is written by hand
+/// because libzip keeps every member until the file is closed.
 struct StoredZip {
   private let write: (UnsafeRawBufferPointer) throws -> Void
   private var offset: UInt64 = 0

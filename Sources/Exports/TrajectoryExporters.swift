@@ -55,7 +55,7 @@ struct KITTIExporter: Exporter {
   }
 }
 
-/// What both formats need of a dataset: camera poses.
+/// The camera poses of a dataset, which both formats need.
 private struct Trajectories {
   /// Throws `ExportRefusal` for episodes without poses; notes rows without one and units other than meters.
   init(_ episodes: [ExportedEpisode], for format: String, losingTo directory: ExportDirectory) throws {

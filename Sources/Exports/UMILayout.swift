@@ -2,14 +2,14 @@ import Foundation
 import Model
 import Steps
 
-/// What UMI's loader reads of a row: the pose of the hand, its width, and the first and last pose of the demonstration.
+/// The part of a row that UMI's loader reads: the pose of the hand, its width, and the first and last pose of the demonstration.
 ///
 /// Source: `umi_dataset.py`, `sampler.py` and `07_generate_replay_buffer.py` of UMI (Chi et al. 2024). The hand has the axes of its camera,
 /// which are OpenCV's.
 struct UMIRow {
   enum Part: Sendable { case position, rotation, width, start, end }
 
-  /// Where the width of the gripper comes from.
+  /// The source of the gripper's width.
   struct Gripper: Sendable {
     var stream: StreamName
     var element: Int

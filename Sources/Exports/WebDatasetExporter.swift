@@ -137,7 +137,7 @@ struct WebDatasetExporter: Exporter {
   }
 }
 
-/// What became of the samples of an export.
+/// The losses of an export: samples without an image, and depth values beyond the range of the files.
 struct SampleCounts: Sendable {
   var withoutImage = 0
   var beyondRange = 0

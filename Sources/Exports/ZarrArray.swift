@@ -91,7 +91,7 @@ struct ZarrRows {
   }
 }
 
-/// Where the members of a Zarr store go: a folder, or a zip file.
+/// The place for the members of a Zarr store: a folder, or a zip file.
 struct ZarrStore {
   /// Writes a member; in order, from one thread.
   let add: (_ bytes: [UInt8], _ path: String) throws -> Void

@@ -77,7 +77,7 @@ struct ReplayKey: Sendable {
   var attributes: [String: JSONValue] = [:]
 }
 
-/// What a replay buffer has of each episode.
+/// The parts of each episode that a replay buffer holds.
 struct ReplayContents: Sendable {
   var keys: [ReplayKey]
   /// The streams that a row must have.

@@ -12,11 +12,13 @@ extension Object {
     }
   }
 
+  /// Creates a scalar attribute of 64-bit integers, little-endian.
   package func setAttribute(_ key: String, _ value: Int64) throws {
     var value = value
     try setAttribute(key, type: chdf5_type_i64(), dims: nil, from: &value)
   }
 
+  /// Creates a scalar attribute of the type that h5py reads as `bool`: an enumeration of `FALSE` and `TRUE` over one byte.
   package func setAttribute(_ key: String, _ value: Bool) throws {
     var byte: Int8 = value ? 1 : 0
     try Datatype.boolean.withIdentifier { try setAttribute(key, type: $0, dims: nil, from: &byte) }

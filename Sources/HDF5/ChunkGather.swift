@@ -7,7 +7,7 @@ import Glibc
 /// The bytes of the chunks must stay where they are until this returns.
 ///
 /// - Parameter path: Names the file in errors.
-/// - Throws: What `body` throws, or an `HDF5Error` of a write that failed.
+/// - Throws: The error of `body`, or an `HDF5Error` of a write that failed.
 package func gatheringChunks(of path: String, _ body: () throws -> Void) throws {
   cgather_begin()
   let result = Result { try body() }

@@ -4,6 +4,11 @@ import Glibc
 
 /// An HDF5 file, written so that the same calls give the same bytes: object times are off on every object, and the format
 /// bounds are those of HDF5 1.8, which all readers support.
+///
+///     let file = try File.create(at: path)
+///     let times = try file.root.createGroup("meta").createDataset("dt_ns", Layout(type: .int64, dims: [2]))
+///     try [Int64(0), 33_333_333].withUnsafeBytes { try times.write($0) }
+///     try file.close()
 package final class File {
   package let path: String
   private var id: hid_t

@@ -4,7 +4,11 @@
 /// Whoever opens a file of others with the library makes a map of it first: the library has been seen to crash on damaged files, and it
 /// follows what leads out of the file. So the map refuses soft and external links, arrays that are stored in other files, and arrays that
 /// are views of others. Every number is checked before it is used.
+///
+///     let map = try FileMap(size: slice.count, read: slice.bytes)
+///     map.chunks["data/demo_0/obs/depth"]?[3].offset
 package struct FileMap: Sendable {
+  /// The place of a chunk: its byte offset and length in the file, and the filters that its bytes did not go through, as bits.
   package struct Chunk: Equatable, Sendable {
     /// Number of the chunk's first row.
     package var row: Int
@@ -13,6 +17,7 @@ package struct FileMap: Sendable {
     package var skipped: UInt32
   }
 
+  /// A file whose structure is damaged, or is none that `File` writes, with the reason as the end of a sentence about it.
   package struct Damaged: Error, CustomStringConvertible, Equatable {
     package var description: String
     package init(description: String) { self.description = description }

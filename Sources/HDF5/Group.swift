@@ -2,6 +2,7 @@ import CHDF5
 
 /// A group: named links to groups, datasets and objects in other files.
 package final class Group: Object {
+  /// The kind of an object that a link leads to; `external` is a link to another file, which is not followed.
   package enum Member: Equatable, Sendable {
     case group, dataset, external, other
   }
@@ -119,6 +120,7 @@ package final class Group: Object {
     }
   }
 
+  /// Whether a link has this name, wherever it leads. Also false where the file cannot be read. `H5Lexists`.
   package func contains(_ member: String) -> Bool {
     ((try? hdf5("H5Lexists", path(member)) { H5Lexists(id, member, chdf5_default) }) ?? 0) > 0
   }

@@ -47,6 +47,10 @@ package struct Layout: Hashable, Sendable {
 }
 
 /// An n-dimensional array in a file.
+///
+///     let poses = try file.root.dataset("data/demo_0/obs/pose")
+///     try poses.read(rows: 0..<10)                 // row-major, little-endian bytes
+///     try poses.readAll(as: Float.self)            // all numbers
 package final class HDF5Array: Object {
   package let type: Datatype?
   package let dims: [Int]

@@ -47,7 +47,8 @@ func hdf5<Status: SignedInteger & Sendable>(
   return result
 }
 
-/// What this thread's error stack says, and the error of the system call that failed; clears the stack. `H5Ewalk2`, `H5Eclear2`.
+/// Returns this thread's error stack as a message, with the error of the system call that failed; clears the stack. `H5Ewalk2`,
+/// `H5Eclear2`.
 private func takeErrorStack() -> (message: String, code: Int32?) {
   var messages: [String] = []
   withUnsafeMutablePointer(to: &messages) { pointer in

@@ -14,6 +14,7 @@ package final class ZlibEncoder {
 
   deinit { libdeflate_free_compressor(compressor) }
 
+  /// Returns the bytes as one zlib stream (RFC 1950). It may be longer than they are.
   package func encode(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
     let bound = libdeflate_zlib_compress_bound(compressor, bytes.count)
     return [UInt8](unsafeUninitializedCapacity: bound) { output, count in

@@ -30,11 +30,11 @@ final class Exchange: @unchecked Sendable {
   private let state = Mutex(State())
 
   private var position: Int64 = 0
-  /// When a byte was last sent or received, in seconds of the system's uptime.
+  /// Time at which a byte was last sent or received, in seconds of the system's uptime.
   private var active = 0.0
   private var told: Int64 = 0
   private var answer = HTTPClient.Answer(status: 0, headers: [:], body: Data())
-  /// Why a body could not be read or written.
+  /// The reason why a body could not be read or written.
   private var problem: String?
 
   private enum Source {

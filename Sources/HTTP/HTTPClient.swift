@@ -7,7 +7,11 @@ internal import Synchronization
 /// again by itself, and nobody learns how much had arrived. Connections are kept only for what reads, and only if that is wanted.
 ///
 /// It follows no redirects, since a POST would become a GET and a key could go to another host.
+///
+///     let client = try HTTPClient(key: key, timeout: 30)
+///     let answer = try await client.send("GET", url)
 public struct HTTPClient: Sendable {
+  /// A server's answer, of whatever status: also one of 404 or 500 is an answer.
   public struct Answer: Sendable {
     public var status: Int
     /// Names in lower case.
@@ -16,6 +20,7 @@ public struct HTTPClient: Sendable {
     public var body: Data
   }
 
+  /// The bytes that a request sends.
   public enum Body: Sendable {
     case none
     case data(Data)
@@ -25,12 +30,13 @@ public struct HTTPClient: Sendable {
 
   /// Nothing can be sent at all.
   public struct Unusable: Error, CustomStringConvertible {
+    /// The part that is missing: the library itself, or the certificates of the authorities that it trusts.
     public enum Cause: Sendable { case library, certificates }
     public var cause: Cause
     public var description: String
   }
 
-  /// No answer came.
+  /// A request to which no answer came.
   public struct NoAnswer: Error, CustomStringConvertible {
     public var description: String
     /// Whether the server's certificate is not trusted: another attempt would end in the same way.
@@ -75,7 +81,7 @@ public struct HTTPClient: Sendable {
   /// Sends a request and waits for its answer.
   ///
   /// - Parameters:
-  ///   - target: Where the body of an answer 200 or 206 goes; others, and all without it, are in the answer.
+  ///   - target: The file for the body of an answer 200 or 206; other bodies, and all without it, are in the answer.
   ///   - sent: Told the bytes of the body as they go.
   /// - Throws: `NoAnswer` where none came, `CancellationError` when the task was cancelled.
   public func send(

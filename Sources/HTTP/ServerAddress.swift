@@ -2,7 +2,7 @@ package import Foundation
 
 /// The root of a server, from `--to`.
 public struct ServerAddress: Sendable, Equatable {
-  /// No address of a server, as a sentence.
+  /// A text that is no address of a server, described as a sentence.
   public struct Invalid: Error, CustomStringConvertible {
     public let description: String
   }
@@ -29,8 +29,8 @@ public struct ServerAddress: Sendable, Equatable {
   /// An address below the root. `path` begins with a slash and needs no encoding.
   package func at(_ path: String) -> URL { URL(string: text + path) ?? url }
 
-  /// Where a `Location` header leads, always on this server: a key must not go elsewhere, and a server behind a proxy may not know its own
-  /// name. `nil` for a header that is no address.
+  /// Returns the address of a `Location` header, always on this server: a key must not go elsewhere, and a server behind a proxy may not
+  /// know its own name. `nil` for a header that is no address.
   package func resolve(_ location: String, from request: URL) -> URL? {
     guard let target = URL(string: location, relativeTo: request)?.absoluteURL,
       var parts = URLComponents(url: target, resolvingAgainstBaseURL: true)

@@ -6,17 +6,17 @@ import Model
 struct ArrayMeasurements: Sendable {
   /// `pose`, `camera_image`, `actions`.
   var name: String
-  /// What its numbers are; `nil` for an array that another program added.
+  /// The kind of its numbers; `nil` for an array that another program added.
   var kind: String?
   /// NumPy's name of the element type, `nil` for one that Takeset does not write.
   var type: String?
   var rows: Int
-  /// Shape of one row; of images that are stored as files, that of the image.
+  /// Shape of one row; for images that are stored as files, that of the image.
   var shape: [Int]
   var unit: String
   /// `jpeg` or `png` for images that are stored as files.
   var encoding: String?
-  /// Of each column, over its valid and finite values.
+  /// Moments of each column, over its valid and finite values.
   var columns: [Moments] = []
   /// Names of the columns: `joints 2`, `index_pip`.
   var columnNames: [String] = []
@@ -28,7 +28,7 @@ struct ArrayMeasurements: Sendable {
   /// Number of images that equal the one before, and the length of the longest run of equal ones.
   var repeats = 0
   var longestRepeat = 0
-  /// Of depth: the share of valid values above 1 m as a loader would take them, in the array's own unit.
+  /// Share of a depth map's valid values above 1 m as a loader would take them, in the array's own unit.
   var shareAboveOne: Double?
   var greatest: Double?
 
@@ -89,7 +89,7 @@ struct ArrayMeasurements: Sendable {
     return (0..<width).map { "column \($0)" }
   }
 
-  /// How many numbers a row has; `nil` for none, or too many to read a row at a time.
+  /// Returns the number of values in a row; `nil` for none, or for too many to read a row at a time.
   private static func width(_ dataset: HDF5Array) -> Int? {
     let width = dataset.dims.dropFirst().reduce(1.0) { $0 * Double($1) }
     return (1...Double(blockBytes)).contains(width) ? Int(width) : nil

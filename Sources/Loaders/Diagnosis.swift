@@ -3,6 +3,7 @@ import Model
 
 /// A problem that a loader has with a dataset, and what removes it.
 package struct Diagnosis: Sendable, Equatable {
+  /// The effect of a problem on a loader.
   package enum Severity: String, Sendable, CaseIterable, Comparable {
     /// The loader stops with an error, or the export refuses.
     case breaks
@@ -11,13 +12,14 @@ package struct Diagnosis: Sendable, Equatable {
     /// Something that only some uses of the loader need.
     case info
 
+    /// Orders from the worst, which is the least, to `info`.
     package static func < (a: Severity, b: Severity) -> Bool { a.rank < b.rank }
     private var rank: Int { Self.allCases.firstIndex(of: self) ?? 0 }
   }
 
   package var code: DiagnosisCode
   package var severity: Severity
-  /// What was found where, and what the loader makes of it.
+  /// The place and the problem that was found there, and what the loader makes of it.
   package var message: String
   /// The episodes it is about; empty for the dataset as a whole.
   package var episodes: [String]
@@ -35,7 +37,7 @@ package struct Diagnosis: Sendable, Equatable {
   }
 }
 
-/// What to do about a diagnosis: a sentence, and the lines of a pipeline file or the command that do it.
+/// The remedy for a diagnosis: a sentence, and the lines of a pipeline file or the command that carry it out.
 package struct Remedy: Sendable, Equatable {
   package var sentence: String
   /// Steps of a pipeline file, each as YAML: `split-episodes: {at: gaps}`.
@@ -109,7 +111,7 @@ package enum DiagnosisCode: String, Sendable, CaseIterable {
   case timesUneven = "times-uneven"
   case rateOther = "rate-other"
 
-  /// What it means, in a sentence.
+  /// The meaning of the code, in a sentence.
   package var meaning: String {
     switch self {
     case .noEpisodes: "The dataset has no episode: every take was rejected or failed."

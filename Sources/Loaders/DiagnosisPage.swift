@@ -1,7 +1,8 @@
 package import Evidence
 
-/// What a diagnosis means to each loader: its page in `takeset explain`, and the tables of `docs/doctor.md`.
+/// The meaning of a diagnosis to each loader: its page in `takeset explain`, and the tables of `docs/doctor.md`.
 package struct DiagnosisPage: Sendable {
+  /// The meaning to one loader, and its remedy.
   package struct Entry: Sendable {
     package var loader: Loader
     package var severity: Diagnosis.Severity

@@ -9,13 +9,16 @@ import Steps
 /// A check of a dataset by the rules of one loader.
 ///
 /// The rules of robomimic apply to the dataset as it is; those of others to what an export makes of it. Digests are not checked.
+///
+///     let doctor = try Doctor("dataset", for: .robomimic)
+///     for diagnosis in doctor.diagnoses { print(diagnosis.message) }
 package struct Doctor: Sendable {
   package let loader: Loader
   /// Worst first.
   package let diagnoses: [Diagnosis]
   package let episodes: Int
   package let rows: Int
-  /// How well depth, poses and intrinsics agree, by episode; only of `geometry`.
+  /// The agreement of depth, poses and intrinsics, by episode; only of `geometry`.
   private let geometry: [String: GeometryAgreement]
 
   /// Examines a dataset directory, its `dataset.h5`, a shard or a packed file.
@@ -55,11 +58,13 @@ package struct Doctor: Sendable {
     }.map(\.element)
   }
 
+  /// Returns the number of diagnoses with this severity.
   package func count(_ severity: Diagnosis.Severity) -> Int { diagnoses.count { $0.severity == severity } }
 
   /// Whether the loader reads it.
   package var isReady: Bool { count(.breaks) == 0 }
 
+  /// Returns the report on the dataset at a path, as `doctor --json` prints it.
   package func json(_ path: String) -> JSONValue {
     var members: [String: JSONValue] = [
       "dataset": .string(path), "for": .string(loader.rawValue), "ready": .bool(isReady), "episodes": JSONValue(episodes),
@@ -78,7 +83,7 @@ package struct Doctor: Sendable {
     return .object(members)
   }
 
-  /// By how many millimeters points are off: the medians over the episodes in which rows have something in common.
+  /// Returns the errors of points in millimeters: the medians over the episodes in which rows have something in common.
   private static func json(_ agreements: [GeometryAgreement]) -> JSONValue {
     let known = agreements.filter { $0.pairs > 0 }
     func median(_ value: (GeometryAgreement) -> Double) -> JSONValue {
@@ -88,11 +93,11 @@ package struct Doctor: Sendable {
   }
 }
 
-/// Where an episode is: a group of a file.
+/// The place of an episode: a group of a file.
 struct EpisodePlace: Sendable {
   var file: String
   var demo: String
-  /// Why its link cannot be followed.
+  /// The reason why its link cannot be followed.
   var failure: String?
   /// Its part of the split; `nil` in a file without masks.
   var part: SplitPart?

@@ -2,7 +2,7 @@ import Foundation
 import Model
 import Steps
 
-/// What a check looks at: all episodes of a dataset, measured, in their order.
+/// The subject of a check: all episodes of a dataset, measured, in their order.
 struct Examined: Sendable {
   var episodes: [EpisodeMeasurements]
   /// Names of masks that select no episode although the pipeline asks for them.
@@ -44,12 +44,11 @@ struct Problem: Sendable {
 }
 
 /// A rule of a loader: what to look for in the episodes, how bad it is there, why, and what to do.
-///
-/// What to look for is shared by the loaders; the rest is each loader's own.
+/// The loaders share what is looked for; the rest is each loader's own.
 struct DoctorRule: Sendable {
   var code: DiagnosisCode
   var severity: Diagnosis.Severity
-  /// What the loader does then; a clause.
+  /// The loader's behavior then; a clause.
   var consequence: String
   var remedy: Remedy
   var find: @Sendable (Examined) -> [Problem]
@@ -77,7 +76,7 @@ package enum Loader: String, Sendable, CaseIterable {
   case robomimic, aloha, lerobot
   case diffusionPolicy = "diffusion-policy"
   case nerfstudio
-  /// No program: whether depth, poses and intrinsics agree.
+  /// The question whether depth, poses and intrinsics agree; it stands for no program.
   case geometry
 
   /// The command that makes what it reads; `nil` where it reads the dataset.

@@ -12,7 +12,7 @@ import Steps
 struct EpisodeMeasurements: Sendable {
   var id: String
   var rows = 0
-  /// Why the episode cannot be read.
+  /// The reason why the episode cannot be read.
   var failure: String?
   /// Its part of the split; `nil` where there is none.
   var part: SplitPart?

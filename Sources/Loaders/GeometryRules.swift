@@ -2,7 +2,8 @@ import Foundation
 import Model
 import Rasters
 
-/// No program, but the question whether depth, poses and intrinsics agree, which every program that makes points of depth assumes.
+/// The question whether depth, poses and intrinsics agree, which every program that makes points of depth assumes. It stands for no
+/// program.
 extension Loader {
   static let geometryRules: [DoctorRule] =
     DoctorRule.sound + [

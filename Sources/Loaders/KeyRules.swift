@@ -1,7 +1,7 @@
 import Model
 import Steps
 
-/// What is there: episodes, keys, types and shapes.
+/// The contents: episodes, keys, types and shapes.
 extension Examined {
   /// One problem about the episodes that `isBad` holds for, or none; `sentence` has them in words and their verb "have".
   func problem(_ isBad: (EpisodeMeasurements) -> Bool, _ sentence: (_ have: String) -> String) -> [Problem] {
@@ -182,7 +182,7 @@ extension Examined {
     }
   }
 
-  /// Not as an integer: another program's shape may be of any size.
+  /// Returns the number of elements, not as an integer: another program's shape may be of any size.
   private static func size(_ shape: [Int]) -> Double { shape.reduce(1) { $0 * Double($1) } }
 
   /// Keys that mean different things from episode to episode: their unit, their type, and the axes and bodies of poses.

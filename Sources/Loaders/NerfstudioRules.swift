@@ -2,7 +2,7 @@
 ///
 /// Source: `nerfstudio/data/dataparsers/nerfstudio_dataparser.py` and `nerfstudio/data/utils/dataparsers_utils.py`.
 extension Loader {
-  /// Of fewer images, its nine tenths for training are all.
+  /// The fewest images to train on. With fewer, its 90 % training split takes all of them.
   private static let fewestImages = 10
   private static let usualImages = 30
   private static let longestSide = 1600

@@ -1,7 +1,7 @@
 import Model
 import Steps
 
-/// What the poses are: their quaternions, their continuity, their scale and their world.
+/// The poses: their quaternions, their continuity, their scale and their world.
 extension Examined {
   /// One problem about episodes in which a count of rows is above 0.
   private func rows(_ count: (PoseMeasurements) -> Int, _ what: String) -> [Problem] {

@@ -20,13 +20,13 @@ extension DoctorRule {
     .typeWrong, .breaks, "the loader expects actions (T, A) of numbers, images (T, H, W, 3) of bytes, and numbers elsewhere", .again
   ) { $0.withWrongType() }
 
-  /// Of a policy: a scene is not tested on another one.
+  /// The rule of policies about copies: a scene is not tested on another one.
   static let duplicateContent = DoctorRule(
     .duplicateContent, .trainsBadly, "copies count twice in training",
     Remedy("remove the copies from the inputs, and run again", command: "takeset run INPUT --output DATASET --prune")
   ) { $0.withSameContent() }
 
-  /// What every loader needs of a file.
+  /// The rules of every loader about a file.
   static let sound = [noEpisodes, episodeUnreadable, rowsDiffer, typeWrong]
 
   static let quaternionNorm = DoctorRule(
@@ -37,7 +37,7 @@ extension DoctorRule {
     .quaternionSign, .trainsBadly, "the same rotation has two values, which a policy cannot tell from a jump", .again
   ) { $0.withSignFlips() }
 
-  /// What is wrong with poses, and what that means for a loader.
+  /// Returns the rules about faulty poses, with the consequences for a loader.
   static func poses(jump: String, repeated: String, interpolated: String) -> [DoctorRule] {
     return [
       quaternionNorm, quaternionSign,
@@ -47,7 +47,7 @@ extension DoctorRule {
     ]
   }
 
-  /// Of a policy that learns from poses.
+  /// The rules of a policy that learns from poses.
   static let policyPoses = poses(
     jump: "the actions there are no motion of a hand", repeated: "tracking was lost, and the actions there say that nothing moved",
     interpolated: "nobody measured the motion there")
@@ -71,7 +71,7 @@ extension DoctorRule {
     Remedy("check that the camera and the joints moved, or record takes in which they do")
   ) { $0.withConstantColumns() }
 
-  /// Of a policy: what its numbers cannot teach.
+  /// The rules about numbers that cannot teach a policy anything.
   static let policyContent = [duplicateContent, scaleArbitrary, columnConstant, jointDead]
 
   static let imagesRepeated = DoctorRule(
@@ -85,7 +85,7 @@ extension DoctorRule {
 }
 
 extension Remedy {
-  /// For what only another program can have done.
+  /// The remedy for damage that only another program can have done.
   static let again = Remedy("another program changed this; make the dataset again", command: "takeset run INPUT --output DATASET --replace")
 
   /// Takes without the poses, which actions are computed from.
@@ -102,7 +102,7 @@ extension Remedy {
     Remedy("give all images one size", steps: "resize-image: {width: \(width), height: \(height), mode: cover}")
   }
 
-  /// Without the frames that have a quality bit.
+  /// Returns the remedy that drops the frames with a quality bit.
   static func dropping(_ bit: String) -> Remedy {
     Remedy("drop these rows, and cut episodes there", steps: "drop-frames: {with: [\(bit)]}", "split-episodes: {at: gaps}")
   }

@@ -1,7 +1,7 @@
 import Model
 import Steps
 
-/// How long episodes are, and how regular in time.
+/// The times: length of the episodes, and regularity of their rows.
 extension Examined {
   func withDifferentLengths() -> [Problem] {
     let lengths = readable.map(\.rows)
@@ -9,7 +9,7 @@ extension Examined {
     return [Problem(sentence: "episodes have \(least) to \(greatest) rows", episodes: [])]
   }
 
-  /// Episodes of fewer rows than `least`; of another severity and with another remedy if all are that short.
+  /// Episodes of fewer rows than `least`; with another severity and remedy if all are that short.
   func shorter(
     than least: Int, ifAll severity: Diagnosis.Severity? = nil,
     _ remedy: Remedy = Remedy("record longer takes, or train on shorter windows (--window)")

@@ -1,12 +1,12 @@
 import Model
 import Steps
 
-/// What the numbers are: missing, constant, out of range.
+/// The numbers: missing, constant, out of range.
 extension Examined {
-  /// Observations and actions that are NaN or infinite; of another severity if no row of any episode is complete.
+  /// Observations and actions that are NaN or infinite; with another severity if no row of any episode is complete.
   ///
   /// - Parameters:
-  ///   - remedy: What to do about single rows, instead of dropping them in the pipeline.
+  ///   - remedy: The remedy for single rows, instead of dropping them in the pipeline.
   ///   - actions: Whether actions are looked at, too.
   func withoutNumbers(ifAll severity: Diagnosis.Severity? = nil, _ remedy: Remedy? = nil, actions: Bool = true) -> [Problem] {
     (keys + (actions ? ["actions"] : [])).compactMap { key in
@@ -27,7 +27,7 @@ extension Examined {
   /// Masked rows of depth and of actions; those of vectors are NaN, those of images undecodable.
   ///
   /// - Parameters:
-  ///   - remedy: What to do about them, instead of dropping them in the pipeline.
+  ///   - remedy: The remedy for them, instead of dropping them in the pipeline.
   ///   - actions: Whether actions are looked at, too.
   func withMaskedRows(_ remedy: Remedy? = nil, actions: Bool = true) -> [Problem] {
     (keys + (actions ? ["actions"] : [])).compactMap { key in

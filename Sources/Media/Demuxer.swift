@@ -168,7 +168,7 @@ final class Demuxer {
     }
   }
 
-  /// What the base layer of Dolby Vision is by itself: 0 nothing, 1 PQ, 2 SDR, 4 HLG. `nil` for other videos.
+  /// The signal of Dolby Vision's base layer by itself: 0 none, 1 PQ, 2 SDR, 4 HLG. `nil` for other videos.
   var dolbyVisionCompatibility: Int? {
     guard let data = av_stream_get_side_data(stream, AV_PKT_DATA_DOVI_CONF, nil) else { return nil }
     let record = UnsafeRawPointer(data).loadUnaligned(as: AVDOVIDecoderConfigurationRecord.self)

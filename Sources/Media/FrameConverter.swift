@@ -20,7 +20,7 @@ package final class FrameConverter {
     var format: AVPixelFormat
     var matrix: AVColorSpace
     var range: AVColorRange
-    /// Of a frame of HDR.
+    /// The transfer function of an HDR frame; `nil` for SDR.
     var transfer: ToneMap.Transfer?
     var primaries: ToneMap.Primaries?
   }

@@ -15,6 +15,8 @@ package struct MediaError: Error, CustomStringConvertible, Equatable {
 
 /// A decoder of JPEG files to rows of RGB bytes with libjpeg-turbo, with the defaults of libjpeg (accurate IDCT, smooth
 /// chroma). EXIF rotation is not applied. One decoder serves one thread and reuses its buffers.
+///
+///     let full = try JPEGDecoder().decode(file, reduction: 2, into: &pixels)
 package final class JPEGDecoder {
   /// The libjpeg-turbo instance of one file: the next one would be decoded with the tables of this one, where it has none of its own, and may
   /// fail as this one did.

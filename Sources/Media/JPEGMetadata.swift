@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a JPEG file says beside its image: EXIF, XMP, IPTC, comments, previews (ITU-T T.81, annex B; CIPA DC-008, 4.5 and 4.6).
+/// The data of a JPEG file beside its image: EXIF, XMP, IPTC, comments, previews (ITU-T T.81, annex B; CIPA DC-008, 4.5 and 4.6).
 package enum JPEGMetadata {
   /// The EXIF orientation, 1 to 8 (tag 0x0112 of IFD 0); `nil` where there is none.
   package static func orientation(of file: [UInt8]) -> Int? {

@@ -280,7 +280,7 @@ extension Movie.Color {
   }
   private static let mappedFormats = ["yuv420p", "yuvj420p", "yuv420p10le", "yuv420p12le"]
 
-  /// What is done with the colors of HDR, for the record; `nil` for those of SDR.
+  /// The mapping of HDR colors to SDR, for the record; `nil` for a movie of SDR.
   package var mapping: (words: String, peak: Double, white: Double)? {
     hdr.map { ("\($0.transfer == .hlg ? "HLG" : "PQ") of \($0.primaries.rawValue) to SDR of bt709", ToneMap.peak, ToneMap.white) }
   }

@@ -37,7 +37,7 @@ struct MovieBoxes {
   /// Number of samples that the fragments list, over all tracks.
   private(set) var fragmentSamples = 0
 
-  /// Where the last box ends. What follows it no player reads: a phone's own trailer, the zeros of a card's last block.
+  /// Offset at which the last box ends. No player reads what follows: a phone's own trailer, the zeros of a card's last block.
   private(set) var end: Int64
 
   private let limits: MovieLimits

@@ -41,6 +41,10 @@ package final class MovieFrame: @unchecked Sendable {
 /// A decoder of a video's frames in presentation order. Damage that the decoder notices is an error: its concealment is never returned.
 /// Damage that still decodes cannot be detected; decoding uses one thread and cleared buffers, so that the result is the same every
 /// time.
+///
+///     let movie = try Movie(slice)
+///     let decoder = try MovieDecoder(movie)
+///     while decoder.position < movie.samples.count { show(try decoder.next()) }
 package final class MovieDecoder {
   /// The video, from which a decoder reads that restarts; `nil` for one of the first frame only.
   private let movie: Movie?
@@ -145,7 +149,7 @@ package final class MovieDecoder {
     }
   }
 
-  /// What the frame leaves open of its colors, the container may say.
+  /// Takes the colors that the frame does not declare from the container.
   private func declareColor() {
     guard let container = demuxer.stream.pointee.codecpar else { return }
     if frame.pointee.color_trc == AVCOL_TRC_UNSPECIFIED { frame.pointee.color_trc = container.pointee.color_trc }

@@ -3,6 +3,10 @@ package import Model
 
 /// A writer of H.264 or HEVC videos, for simulated takes, into a file or in segments. The same frames and options give the same bytes. Serves one
 /// thread.
+///
+///     let encoder = try MovieEncoder("take.mp4", MovieEncoder.Options(size: size))
+///     for (number, pixels) in frames.enumerated() { try encoder.add(pixels, at: Int64(20 * number)) }     // 30 Hz
+///     try encoder.finish()
 package final class MovieEncoder {
   /// A part of a fragmented MP4 that begins with a key frame; the first has the initialization before it.
   package struct Segment: Sendable {
@@ -11,6 +15,7 @@ package final class MovieEncoder {
     package var frames: Int
   }
 
+  /// The form of the video and its file.
   package struct Options: Sendable {
     /// `h264` or `hevc`.
     package var codec = "h264"
@@ -26,7 +31,7 @@ package final class MovieEncoder {
     package var rotation = 0
     /// Tags of the file, such as `location` in ISO 6709.
     package var tags: [(key: String, value: String)] = []
-    /// When the file says that it was made, in RFC 3339.
+    /// Time of making that the file declares, in RFC 3339.
     package var created: String?
 
     package init(size: ImageSize) { self.size = size }
@@ -45,7 +50,7 @@ package final class MovieEncoder {
   private var codec: UnsafeMutablePointer<AVCodecContext>?
   private var frame: UnsafeMutablePointer<AVFrame>?
   private var packet: UnsafeMutablePointer<AVPacket>?
-  /// In segments, the last packet, until the next one tells how long it lasts.
+  /// The last packet of a segment, held back until the next one tells how long it lasts.
   private var held: UnsafeMutablePointer<AVPacket>?
   private var scaler: OpaquePointer?
   private let stream: UnsafeMutablePointer<AVStream>
@@ -235,7 +240,7 @@ package final class MovieEncoder {
     swap(&self.packet, &self.held)
   }
 
-  /// Without its duration, the next segment would begin at the time of its end.
+  /// Writes the held packet with its duration. Without it, the next segment would begin at the time of its end.
   private func writeHeld(duration: Int64) throws {
     guard let held, held.pointee.size > 0 else { return }
     held.pointee.duration = duration
@@ -254,7 +259,7 @@ package final class MovieEncoder {
     if let format { try Self.check(avio_open_dyn_buf(&format.pointee.pb), "allocating a segment") }
   }
 
-  /// What was written since the last segment.
+  /// Returns the bytes written since the last segment.
   private func closedBuffer() -> [UInt8] {
     guard let format, format.pointee.pb != nil else { return [] }
     var bytes: UnsafeMutablePointer<UInt8>?

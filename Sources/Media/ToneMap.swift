@@ -30,7 +30,7 @@ final class ToneMap: Sendable {
   }
 
   static let peak = 1000.0, white = 203.0
-  /// Where the tone curve begins to compress, relative to reference white.
+  /// Light at which the tone curve begins to compress, relative to reference white.
   static let knee = 0.5
   static let gamma = 2.4
   /// Units of the table for one level of 255.
@@ -73,7 +73,7 @@ final class ToneMap: Sendable {
     private let transfer: Transfer
     /// BT.709's colors of the video's.
     private let toBT709: Matrix3
-    /// What each color adds to luminance.
+    /// The weight of each color in luminance.
     private let luminance: SIMD3<Double>
 
     init(_ transfer: Transfer, _ primaries: Primaries) {
@@ -118,7 +118,7 @@ final class ToneMap: Sendable {
       return pow(max(power - c1, 0) / (c2 - c3 * power), 1 / m1)
     }
 
-    /// As it is up to the knee; above, a hyperbola that continues its slope and reaches 1 at the peak.
+    /// Returns the light unchanged up to the knee; above it, a hyperbola that continues its slope and reaches 1 at the peak.
     static func tone(_ light: Double) -> Double {
       let (knee, peak) = (ToneMap.knee, ToneMap.peak / ToneMap.white)
       guard light > knee else { return light }

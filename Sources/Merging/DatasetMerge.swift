@@ -11,6 +11,8 @@ import Steps
 ///
 /// Shards are copied or linked as they are, so rows, digests and provenance are those of the sources. Index, statistics and manifest are
 /// written anew; the manifest names the sources.
+///
+///     let summary = try DatasetMerge([monday, tuesday], tool: tool).write(to: "week", replacing: false)
 package struct DatasetMerge: Sendable {
   package var sources: [Dataset]
   package var tool: ToolIdentity
@@ -26,12 +28,13 @@ package struct DatasetMerge: Sendable {
   package var splitFile: SplitFile?
   /// A dataset whose takes keep the part they have in it; the pipeline's rule deals the others.
   package var splitsLike: Dataset?
-  /// How shards are checked that another program has written to.
+  /// The way to check shards that another program has written to.
   package var externalChecks = Verification.ExternalChecks.inProcess
   package var threads = 1
   /// Whether to stop.
   package var isCancelled: @Sendable () -> Bool = { false }
 
+  /// The contents of the merged dataset.
   package struct Summary: Sendable {
     package var episodes: Int
     /// Takes that are not written, whose records are kept.
@@ -154,7 +157,7 @@ package struct DatasetMerge: Sendable {
     return .object(members)
   }
 
-  /// What differs between two pipelines, as sentences; of lists of steps only the first step that differs.
+  /// Returns the differences between two pipelines, as sentences; of lists of steps only the first step that differs.
   static func differences(_ a: JSONValue, _ b: JSONValue, at path: String) -> [String] {
     if a == b { return [] }
     if let a = a.object, let b = b.object {

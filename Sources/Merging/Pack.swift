@@ -14,7 +14,7 @@ package enum Pack {
   /// Throws `UsageError` if the directory is not a dataset, `ExportRefusal` for one that is damaged or not finished, `OutputExists` while
   /// another command writes the file, `OutputFailure` when it cannot be written or a run writes to the dataset, `CancellationError`.
   ///
-  /// - Parameter checks: How shards are checked that another program has written to.
+  /// - Parameter checks: The check of shards that another program has written to.
   /// - Parameter copying: Calls `copy` with this path in place of the output, best in another process.
   package static func pack(
     directory: String, output: String, threads: Int = 1, checks: Verification.ExternalChecks = .inProcess,

@@ -17,6 +17,7 @@ package struct Camera: Equatable, Sendable {
 
 /// Intrinsics of the full-size image, which autofocus may vary over time.
 package struct IntrinsicsTrack: Equatable, Sendable {
+  /// Intrinsics that hold from a time on.
   package struct Moment: Equatable, Sendable {
     package var time: Timestamp
     package var intrinsics: Intrinsics

@@ -7,10 +7,11 @@ package protocol Derived: Sendable {
   var inputs: [StreamName] { get }
   /// Computes the values of a row, NaN where one is missing. `rows` reads the values of this and of any other row, up to the last.
   func value(at row: Int, of rows: inout RowReader) throws -> [Float]
-  /// What to store in a row that has no value, in place of zeros; the row stays masked.
+  /// Returns the values to store in a row that has none, in place of zeros; the row stays masked.
   func placeholder(at row: Int, of rows: inout RowReader) throws -> [Float]?
 }
 
 extension Derived {
+  /// Returns `nil`: the row is stored as zeros.
   package func placeholder(at row: Int, of rows: inout RowReader) throws -> [Float]? { nil }
 }

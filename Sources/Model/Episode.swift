@@ -121,15 +121,15 @@ package struct Episode: Sendable {
   package var skippedTicks = 0
   /// Whether the observations of the next row are stored with each row.
   package var storesNextObservations = false
-  /// Whether a last row that no row of the take follows is none, because its action would be invented.
+  /// Whether a last row that no row of the take follows is left out, because its action would be invented.
   package var dropsRowWithoutNext = false
-  /// What the step that makes actions would make them of, where the take has none of it: `poses`, `joints or arm`.
+  /// The streams that actions would be made of, where the take has none of them: `poses`, `joints or arm`.
   package var actionsLack: String?
   package var alignments: [Alignment] = []
   package var unixOrigin: UnixOrigin?
   /// Capture time of the source's first frame, on the frames' clock, whether or not it is a row.
   package var captureStart: Timestamp?
-  /// What its parts say of when it was recorded; the first one counts.
+  /// The dates of recording that the take's parts give; the first one counts.
   package var dates: [RecordingDate] = []
   /// Values that only one format or one transform uses.
   package var extensions = Extensions()
@@ -224,7 +224,7 @@ package struct Extensions: Sendable {
   }
 }
 
-/// What one part of a take says of when it was recorded.
+/// The date of recording by one part of a take.
 package struct RecordingDate: Sendable, Equatable, Codable {
   /// The part, for messages: `the name`, `metadata.json`, `rgb.mp4`.
   package var source: String

@@ -1,6 +1,5 @@
 /// The id of an episode: its take's, with the episode's number where a step has split the take.
-///
-/// As text it is the take's id, or `take.0`, `take.1` and so on. A take's own name may end like that too, so text alone does not tell; see
+/// Its text is the take's id, or `take.0`, `take.1` and so on. A take's own name may end like that too, so text alone does not tell; see
 /// `init(_:among:)`.
 package struct EpisodeID: Hashable, Sendable {
   package var take: String
@@ -34,7 +33,7 @@ extension EpisodeID: CustomStringConvertible {
 }
 
 extension EpisodeID: Comparable {
-  /// By take, and then by number, so that episode 10 of a take comes after its episode 9.
+  /// Orders by take, and then by number, so that episode 10 of a take comes after its episode 9.
   package static func < (a: Self, b: Self) -> Bool {
     a.take == b.take ? (a.part ?? -1) < (b.part ?? -1) : a.take.utf8.lexicographicallyPrecedes(b.take.utf8)
   }

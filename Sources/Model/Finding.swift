@@ -1,5 +1,6 @@
 /// An anomaly of a take that conversion survives, or the reason why the take could not be converted.
 package struct Finding: Hashable, Sendable, Codable {
+  /// The weight of a finding: `error` is the reason why a take failed, `warning` may matter to a user, `info` is for the record.
   package enum Severity: String, Sendable, Codable { case info, warning, error }
 
   package var code: FindingCode
@@ -44,10 +45,15 @@ extension [Finding] {
 }
 
 /// The findings of one take, collected from all steps of opening it, in the order in which they were made.
+///
+///     let notes = FindingCollector()
+///     notes.add(.depthMissing, "depth maps without a file of their number", count: 3)
+///     episode.findings += notes.findings
 package final class FindingCollector {
   package private(set) var findings: [Finding] = []
   package init() {}
 
+  /// Adds a finding, with the severity of its code unless another one is given.
   package func add(
     _ code: FindingCode, _ message: String, severity: Finding.Severity? = nil, file: String? = nil, field: String? = nil,
     count: Int? = nil
@@ -55,7 +61,9 @@ package final class FindingCollector {
     findings.append(Finding(code, message, severity: severity, file: file, field: field, count: count))
   }
 
+  /// Adds a finding if there is one.
   package func add(_ finding: Finding?) { findings += [finding].compactMap(\.self) }
+  /// Adds the findings of another check, in their order.
   package func add(_ more: [Finding]) { findings += more }
 }
 
@@ -102,7 +110,7 @@ package struct Rejection: Error, CustomStringConvertible {
     (self.code, self.message, self.episode, self.variant) = (code, message, episode, variant)
   }
 
-  /// As the take's record has it: `min-frames: 3 frames; at least 30 are needed`, `needs-slam`. `FindingCode(ofRejection:)` reads it.
+  /// The text in the take's record: `min-frames: 3 frames; at least 30 are needed`, `needs-slam`. `FindingCode(ofRejection:)` reads it.
   package var reason: String { code.rawValue + (message.isEmpty ? "" : ": " + message) }
   package var description: String { reason }
 }

@@ -213,7 +213,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
     self.init(rawValue: String(reason.prefix { $0 != ":" }))
   }
 
-  /// What the machine does, and not what the files are.
+  /// The codes that are about the machine, and not about the files.
   package static let ofMachine: Set<FindingCode> = [.changedWhileReading, .permission, .unreadable]
 
   /// Failures that another try, or more memory or time, may not have.

@@ -1,5 +1,6 @@
 /// IEEE 754 binary16; `Float16` is not available on every platform that Swift supports.
 package enum HalfFloat {
+  /// Returns the number with these bits, exactly; infinities and NaN stay what they are.
   package static func value(_ bits: UInt16) -> Float {
     let (sign, exponent, fraction) = (UInt32(bits & 0x8000) << 16, UInt32(bits >> 10 & 31), UInt32(bits & 1023))
     return switch exponent {

@@ -18,6 +18,6 @@ extension Unicode.Scalar {
     }
   }
 
-  /// As JSON writes it: `\u001B`.
+  /// The escape of the character in JSON: `\u001B`.
   package var escaped: String { String(format: "\\u%04X", value) }
 }

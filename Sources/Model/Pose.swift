@@ -23,6 +23,7 @@ package struct PoseFrame: Equatable, Sendable {
 
   /// The axes of the world, in the words that files hold: `z up, gravity-aligned; origin and heading of the scan`.
   package struct WorldAxes: Equatable, Sendable, ExpressibleByStringLiteral {
+    /// The axis of the world that points up, against gravity.
     package enum Up: String, CaseIterable, Sendable { case y, z }
 
     package var text: String
@@ -70,6 +71,8 @@ package struct PoseFrame: Equatable, Sendable {
 }
 
 /// A camera-to-world pose: position, and rotation as a unit quaternion, scalar last.
+///
+///     let cameraFromOther = worldFromCamera.inverse.composed(with: worldFromOther)
 package struct Pose: Equatable, Sendable {
   package var position: SIMD3<Double>
   /// x, y, z, w.
@@ -255,8 +258,10 @@ package struct Matrix3 {
   }
 }
 
+/// Returns the Euclidean length of a vector.
 package func length(_ v: SIMD3<Double>) -> Double { (v * v).sum().squareRoot() }
 
+/// Returns the cross product, right-handed: of x and y, z.
 package func cross(_ a: SIMD3<Double>, _ b: SIMD3<Double>) -> SIMD3<Double> {
   [a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x]
 }

@@ -44,11 +44,15 @@ package enum Rotation90: Int, Sendable {
 
   package var swapsSides: Bool { self == .right || self == .left }
 
+  /// Returns the size of an image of `size` after the turn: sides are swapped by a quarter turn.
   package func size(of size: ImageSize) -> ImageSize { swapsSides ? size.transposed : size }
 }
 
 /// A map between pixel coordinates: [x y] to [xx xy; yx yy] [x y] + [x0 y0]. The origin is the outer corner of the top-left pixel. The
 /// matrix only scales and rotates by multiples of 90 degrees, so that one of each row's elements is 0.
+///
+///     let half = Affine.scale(from: ImageSize(width: 640, height: 480), to: ImageSize(width: 320, height: 240))
+///     half(100, 50)                                                        // (50, 25)
 package struct Affine: Equatable, Sendable {
   package var xx, xy, yx, yy, x0, y0: Double
 
@@ -70,6 +74,7 @@ package struct Affine: Equatable, Sendable {
       yy: yx * first.xy + yy * first.yy, x0: xx * first.x0 + xy * first.y0 + x0, y0: yx * first.x0 + yy * first.y0 + y0)
   }
 
+  /// Returns the point's place after the map. Both are in pixels, column first; the center of the first pixel is (0.5, 0.5).
   package func callAsFunction(_ x: Double, _ y: Double) -> (x: Double, y: Double) { (xx * x + xy * y + x0, yx * x + yy * y + y0) }
 
   /// The inverse map.
@@ -83,6 +88,8 @@ package struct Affine: Equatable, Sendable {
 /// A camera's pixel grid: the camera, the size in pixels, and the map from the camera's full-size image.
 ///
 /// Its intrinsics are derived from the camera's and never edited.
+///
+///     Raster(size: size, covering: size).applying(.rotate(.right)).size    // the sides of `size`, swapped
 package struct Raster: Equatable, Sendable {
   package var camera: CameraName
   package var size: ImageSize
@@ -97,6 +104,7 @@ package struct Raster: Equatable, Sendable {
     self.init(camera: camera, size: size, rasterFromFull: .scale(from: full, to: size))
   }
 
+  /// Returns the grid after a change of its pixels, still of the same camera.
   package func applying(_ map: RasterMap) -> Raster {
     Raster(camera: camera, size: map.size(from: size), rasterFromFull: map.newFromOld(size).after(rasterFromFull))
   }
@@ -110,6 +118,7 @@ package enum RasterMap: Equatable, Sendable {
   /// A rectangle of `size` pixels, from column `x` and row `y` on: a crop where it lies within the grid; pixels outside are 0.
   case window(x: Int, y: Int, size: ImageSize)
 
+  /// Returns the size in pixels after the change of a grid of size `old`.
   package func size(from old: ImageSize) -> ImageSize {
     switch self {
     case .resize(let size): size

@@ -2,6 +2,9 @@
 /// one thread.
 ///
 /// It reads vectors, poses and derived streams; images and depth maps, of which every row is one sample, are read by cursors.
+///
+///     var rows = RowReader(episode)
+///     for row in 0..<rows.count where try rows.pose(.pose, at: row) == nil { missing.append(row) }
 package struct RowReader {
   package let episode: Episode
   private var readers: [StreamName: VectorReader] = [:]

@@ -5,7 +5,7 @@
 package struct SampleOrigin: Equatable, Sendable {
   /// A file in a zip or tar.
   package struct Member: Equatable, Sendable {
-    /// As in the archive.
+    /// The member's name in the archive, unchanged.
     package var name: String
     /// The member's stored bytes in the archive, after its header.
     package var data: Range<Int64>
@@ -30,6 +30,7 @@ package struct SampleOrigin: Equatable, Sendable {
   /// A part of the file by its number: an entry of a list or a keyframe, from 0; a line, from 1; a packet of a video in decoding order,
   /// from 0.
   package struct Record: Equatable, Sendable {
+    /// The unit that records are counted in: members of a list, lines of a table, packets or key frames of a video.
     package enum Kind: String, Sendable { case entry, line, packet, keyframe }
     package var kind: Kind
     package var number: Int

@@ -2,11 +2,13 @@
 package protocol SampleSource: Sendable {
   var access: SampleAccess { get }
   func makeCursor(_ request: SampleRequest) throws -> any SampleCursor
-  /// Where in the take's files a sample comes from; several places where it is computed from several. Empty where that is not known.
+  /// Returns the places in the take's files that a sample comes from; several where it is computed from several, none where that is not
+  /// known.
   func origins(of sample: Int) throws -> [SampleOrigin]
 }
 
 extension SampleSource {
+  /// Returns no places: a source says nothing unless it implements this.
   package func origins(of sample: Int) throws -> [SampleOrigin] { [] }
 }
 
@@ -31,6 +33,7 @@ package enum SampleAccess: Sendable {
 
 /// The options of a cursor.
 package struct SampleRequest: Equatable, Sendable {
+  /// The form in which samples are read.
   package enum Form: Sendable {
     /// Decoded values, as the stream's spec describes.
     case decoded
@@ -52,6 +55,9 @@ package struct SampleRequest: Equatable, Sendable {
 }
 
 /// One thread's view of a source, with its buffers.
+///
+///     var cursor = try source.makeCursor(SampleRequest())
+///     try cursor.read(0, into: &bytes)
 package protocol SampleCursor {
   /// Size of the images read; `nil` for all but images.
   var size: ImageSize? { get }
@@ -59,7 +65,7 @@ package protocol SampleCursor {
   ///
   /// - Throws: `SampleFailure` when only this sample cannot be read.
   mutating func read(_ index: Int, into bytes: inout [UInt8]) throws
-  /// What is to be said of the sample that was read last, which is usable.
+  /// The findings about the sample that was read last, which is usable.
   var notes: [Finding] { get }
 }
 
@@ -88,6 +94,7 @@ package protocol SampleMap: Sendable {
   func makeMapper(from size: ImageSize?) -> (any SampleMapper)?
 }
 
+/// One cursor's conversion of samples, with its buffers. Serves one thread.
 package protocol SampleMapper {
   /// Size of the resulting images; `nil` for all but images.
   var size: ImageSize? { get }
@@ -103,8 +110,10 @@ package struct MappedSource: SampleSource {
 
   package var access: SampleAccess { base.access }
 
+  /// Returns the places of the sample before it was mapped.
   package func origins(of sample: Int) throws -> [SampleOrigin] { try base.origins(of: sample) }
 
+  /// Makes a cursor of the base that converts each decoded sample; stored bytes and checks pass unchanged.
   package func makeCursor(_ request: SampleRequest) throws -> any SampleCursor {
     let base = try base.makeCursor(map.request(request))
     guard request.form == .decoded, let mapper = map.makeMapper(from: base.size) else { return base }
@@ -127,6 +136,8 @@ package struct MappedSource: SampleSource {
 }
 
 /// Vectors in memory, as Float32; NaN where a value is absent.
+///
+///     VectorSource(width: 3, values: [0, 0, 9.8, .nan, .nan, .nan])        // two samples, the second one absent
 package struct VectorSource: SampleSource {
   package let width: Int
   package let values: [Float]
@@ -149,8 +160,10 @@ package struct VectorSource: SampleSource {
 
   package var access: SampleAccess { .random }
 
+  /// Returns one place by `locate`, or none without it.
   package func origins(of sample: Int) throws -> [SampleOrigin] { try locate?(sample).map { [$0] } ?? [] }
 
+  /// Makes a cursor that calls the closure for each sample.
   package func makeCursor(_ request: SampleRequest) -> any SampleCursor { Cursor(source: self) }
 
   private struct Cursor: SampleCursor {

@@ -18,6 +18,8 @@ package struct Row: Equatable, Sendable {
 }
 
 /// One sensor's samples with their own timestamps, and, once aligned, the samples of each frame.
+///
+///     SampleStream(spec: spec, source: VectorSource(width: 1, values: [10, 20]), timestamps: times, sourceIndex: [0, 1])
 package struct SampleStream: Sendable {
   package var spec: StreamSpec
   package var source: any SampleSource

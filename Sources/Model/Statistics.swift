@@ -13,10 +13,12 @@ package struct Moments: Sendable, Equatable {
 
   package var standardDeviation: Double { count > 0 ? (Swift.max(m2, 0) / Double(count)).squareRoot() : .nan }
 
+  /// Counts one value. It must be finite, as NaN would spread to all figures.
   package mutating func add(_ value: Double) {
     merge(Moments(count: 1, mean: value, m2: 0, min: value, max: value))
   }
 
+  /// Adds the values of another count, as if each had been added. Exact but for rounding, in any order.
   package mutating func merge(_ other: Moments) {
     guard other.count > 0 else { return }
     let total = count + other.count
@@ -32,6 +34,7 @@ package struct Moments: Sendable, Equatable {
 /// A histogram with one bucket per integer for byte data, and buckets of 12 significant bits for floats, so that quantiles
 /// are exact for bytes and within a relative error of 2^-12 for floats.
 package struct Histogram: Sendable, Equatable {
+  /// The width of a bucket: one integer, or the floats that share sign, exponent and 11 bits of the fraction. Shards store the raw value.
   package enum Buckets: String, Sendable { case integers = "integer", floats = "float32 >> 12" }
 
   package let buckets: Buckets
@@ -39,14 +42,18 @@ package struct Histogram: Sendable, Equatable {
 
   package init(_ buckets: Buckets) { self.buckets = buckets }
 
+  /// Counts values that were sorted into a bucket elsewhere.
   package mutating func add(bucket: Int64, count: Int64) { counts[bucket, default: 0] += count }
 
+  /// Counts one float.
   package mutating func add(_ value: Float) { add(bucket: Self.bucket(of: value), count: 1) }
 
+  /// Adds the counts of another histogram, which must have the same buckets.
   package mutating func merge(_ other: Histogram) {
     for (bucket, count) in other.counts { add(bucket: bucket, count: count) }
   }
 
+  /// Returns the bucket of a float: its upper 20 bits, so ordered that greater values have greater buckets.
   package static func bucket(of value: Float) -> Int64 {
     let magnitude = Int64((value.bitPattern & 0x7FFF_FFFF) >> 12)
     return value.sign == .minus ? -magnitude - 1 : magnitude
@@ -95,11 +102,13 @@ package struct Statistics: Sendable, Equatable {
 
   package var channels: Int { moments.count }
 
+  /// Counts one value of a channel. `values` is not kept here.
   package mutating func add(_ value: Float, channel: Int) {
     moments[channel].add(Double(value))
     histograms[channel].add(value)
   }
 
+  /// Adds the statistics of other rows, of the same channels. Single values are kept only while they are few.
   package mutating func merge(_ other: Statistics) {
     values =
       if let own = values, let others = other.values, zip(own, others).allSatisfy({ $0.count + $1.count < Self.few }) {

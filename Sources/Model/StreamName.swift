@@ -7,12 +7,14 @@ package struct StreamName: Hashable, Comparable, Sendable, Codable, ExpressibleB
   package init(_ rawValue: String) { self.rawValue = rawValue }
   package init(stringLiteral value: String) { rawValue = value }
   package init(from decoder: any Decoder) throws { rawValue = try decoder.singleValueContainer().decode(String.self) }
+  /// Encodes the bare name.
   package func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
     try container.encode(rawValue)
   }
 
   package var description: String { rawValue }
+  /// Orders by the name's characters.
   package static func < (a: StreamName, b: StreamName) -> Bool { a.rawValue < b.rawValue }
 
   package static let pose: StreamName = "pose"
@@ -55,6 +57,7 @@ package struct CameraName: Hashable, Comparable, Sendable, ExpressibleByStringLi
   package init(_ rawValue: String) { self.rawValue = rawValue }
   package init(stringLiteral value: String) { rawValue = value }
   package var description: String { rawValue }
+  /// Orders by the name's characters.
   package static func < (a: CameraName, b: CameraName) -> Bool { a.rawValue < b.rawValue }
 
   /// The only camera of a phone.

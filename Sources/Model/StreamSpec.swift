@@ -14,7 +14,7 @@ package struct StreamSpec: Equatable, Sendable {
   package var parts: [Part] = []
   /// The frame of the poses that actions are computed from.
   package var actionFrame: PoseFrame?
-  /// How the six numbers of a rotation are its matrix: `columns` or `rows`; of actions that have some.
+  /// Order of a rotation's six numbers in its matrix, `columns` or `rows`; of actions that have some.
   package var rotationLayout: String?
   /// Unit of the source's accelerations, where these were converted.
   package var sourceUnit: String?
@@ -23,6 +23,7 @@ package struct StreamSpec: Equatable, Sendable {
   /// Degrees by which frames and their depth were rotated clockwise to be upright; `nil` where the source has no display rotation.
   package var rotationApplied: Int?
 
+  /// The compression of stored images.
   package enum ImageEncoding: String, Sendable { case jpeg, png }
 
   /// Some columns of an action that have a name: `joints:4`.

@@ -1,11 +1,14 @@
 /// A time on some stream's clock, in whole nanoseconds.
 ///
 /// The clock is part of the stream's spec; only timestamps on the same clock are comparable.
+///
+///     Timestamp(decimalSeconds: "12.345".utf8)?.nanoseconds                // 12345000000
 package struct Timestamp: Hashable, Comparable, Sendable {
   package var nanoseconds: Int64
 
   package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
+  /// Orders by time. Both must be on the same clock.
   package static func < (a: Timestamp, b: Timestamp) -> Bool { a.nanoseconds < b.nanoseconds }
 
   /// Nanoseconds from `other` to this time, clamped to the range of 64 bits.
@@ -20,6 +23,7 @@ package struct Timestamp: Hashable, Comparable, Sendable {
     return advanced(by: whole)
   }
 
+  /// Returns the time `offset` nanoseconds later, clamped to the range of 64 bits.
   package func advanced(by offset: Int64) -> Timestamp {
     let (sum, overflow) = nanoseconds.addingReportingOverflow(offset)
     return Timestamp(nanoseconds: overflow ? (offset < 0 ? .min : .max) : sum)
@@ -100,6 +104,6 @@ package enum Clock: String, Sendable, Codable {
   case mediaTime = "media-time"
   /// A clock that is said to be that of the frames, and cannot be.
   case unknown
-  /// No clock: the frame number divided by an assumed rate.
+  /// The frame number divided by an assumed rate, where there is no clock.
   case frameNumber = "frame-number"
 }

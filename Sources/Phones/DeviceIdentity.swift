@@ -7,7 +7,7 @@ struct DeviceIdentity: Codable, Sendable {
   enum Signing: String, Codable, Sendable, CaseIterable {
     /// Nothing: the text that would be signed, as the app really sends it.
     case s0
-    /// That text, signed by the key.
+    /// The text of `s0`, signed by the key.
     case s1
     /// An App Attest assertion over time and body.
     case s2

@@ -12,6 +12,7 @@ import Uploader
 ///
 /// `@unchecked Sendable`: everything that changes belongs to `queue`.
 public final class SimulatedCamera: @unchecked Sendable {
+  /// The options of `takeset simulate camera`. Sizes are in pixels, rates in frames per second.
   public struct Options: Sendable {
     /// The socket, such as ws://127.0.0.1:8080/camera.
     public var to = ""
@@ -187,7 +188,7 @@ public final class SimulatedCamera: @unchecked Sendable {
     }
   }
 
-  /// What waits behind others is dropped: a stream that lags is of no use.
+  /// Sends a message, unless others wait before it: a stream that lags is of no use.
   private func send(_ message: WebSocketClient.Message) {
     guard let socket else { return }
     let isText = if case .text = message { true } else { false }
@@ -260,7 +261,7 @@ public final class SimulatedCamera: @unchecked Sendable {
     queue.async { [weak self] in self?.handle(.movie(file)) }
   }
 
-  /// Of this run's movies.
+  /// The number of frames of each of this run's movies, by name.
   private var frames: [String: Int] = [:]
 
   private func upload(_ file: String) {

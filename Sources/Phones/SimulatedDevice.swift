@@ -4,6 +4,7 @@ import Uploader
 
 /// `takeset simulate device`: a phone that registers its key, makes captures and sends them, signed.
 package struct SimulatedDevice: Sendable {
+  /// The options of the command. Captures are `seconds` long, and `size` is of their images.
   package struct Options: Sendable {
     package var to = ""
     package var key: String?
@@ -34,7 +35,7 @@ package struct SimulatedDevice: Sendable {
     package var capture_id: String?
     package var device_id: String
     package var reason: String?
-    /// What the server found, where that was waited for.
+    /// The server's verdict, where it was waited for.
     package var status: String?
   }
 

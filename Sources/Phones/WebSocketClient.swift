@@ -89,7 +89,7 @@ final class WebSocketClient: Sendable {
     guard accept == Self.accept(key) else { throw Failure(description: "\(host): it is no WebSocket server") }
   }
 
-  /// What a server answers to a key (section 4.2.2).
+  /// Returns a server's answer to a key (section 4.2.2).
   static func accept(_ key: String) -> String {
     let text = Array((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").utf8)
     var digest = [UInt8](repeating: 0, count: 20)

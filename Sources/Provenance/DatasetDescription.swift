@@ -5,9 +5,9 @@ import HDF5
 import Model
 import Steps
 
-/// What others need to know of a dataset, gathered from its manifest and shards, and the files that say it.
+/// The facts of a dataset that others need to know, gathered from its manifest and shards, and the files that state them.
 package struct DatasetDescription {
-  /// What the manifest does not know.
+  /// The facts that the manifest does not know.
   package struct Options {
     package var name: String?
     /// An SPDX identifier or a URL.
@@ -22,6 +22,7 @@ package struct DatasetDescription {
     package init() {}
   }
 
+  /// The files that were written, relative to the directory.
   package struct Summary {
     package var directory: String
     package var files: [String]
@@ -47,9 +48,9 @@ package struct DatasetDescription {
     var takes = 0
   }
 
-  /// Where the arrays of a shard's only episode are.
+  /// Path of the group with the arrays of a shard's only episode.
   private static let group = ShardNames.dataPath
-  /// Most episodes, takes or files that are listed one by one; of more, the manifest has the list.
+  /// Most episodes, takes or files that are listed one by one; the manifest lists more than that.
   static let listed = 1000
 
   let dataset: Dataset
@@ -72,7 +73,7 @@ package struct DatasetDescription {
   /// Reads the manifest and every shard. Throws `UsageError` for a bad option or a directory that is no dataset, `ExportRefusal` for a
   /// shard that cannot be read.
   ///
-  /// - Parameter checks: How a shard is checked that another program has written to, before it is opened.
+  /// - Parameter checks: The check of a shard that another program has written to, before it is opened.
   package init(_ directory: String, options: Options, threads: Int, checks: Verification.ExternalChecks = .none) throws {
     try Self.check(options)
     let (dataset, run) = try Dataset.opened(directory, checks: checks)
@@ -123,7 +124,7 @@ package struct DatasetDescription {
       && !text.contains { $0.isWhitespace || "\"<>\\^`{|}".contains($0) }
   }
 
-  /// What the records and shards of all takes say, read one after the other.
+  /// The facts from the records and shards of all takes, read one after the other.
   private struct Contents {
     private var keys: [String: Key] = [:]
     private var findings: [String: FindingCount] = [:]
@@ -193,7 +194,7 @@ package struct DatasetDescription {
     return records.filter { known.insert($0.id.take).inserted }
   }
 
-  /// One sentence on what the dataset is.
+  /// A sentence that describes the dataset.
   var sentence: String {
     let readers = Set(dataset.written.compactMap(\.reader)).sorted().joined(separator: ", ")
     let written = dataset.written.count

@@ -13,6 +13,7 @@ package struct DatasetSignature {
 
   package init(_ dataset: Dataset, threads: Int) { (self.dataset, self.threads) = (dataset, threads) }
 
+  /// The signature file that was written.
   package struct Summary {
     package var path: String
     package var keyID: String

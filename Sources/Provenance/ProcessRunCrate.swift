@@ -106,7 +106,7 @@ struct ProcessRunCrate {
 
   private var parts: [String] { listedFiles.map { Self.identifier($0.path) } }
 
-  /// Of many shards the folder stands for all.
+  /// The files to list; for many shards, the folder stands for all.
   private var listedFiles: [DatasetFile] {
     [description.manifestFile] + (isListed ? description.files : Array(description.files.prefix(1)))
   }

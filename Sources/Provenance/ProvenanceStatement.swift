@@ -3,7 +3,7 @@ import Evidence
 import Foundation
 import Model
 
-/// What a signature says of a dataset: an in-toto statement (version 1) with SLSA provenance (version 1).
+/// The statement that a signature covers: an in-toto statement (version 1) with SLSA provenance (version 1).
 ///
 /// It depends only on the record and on the bytes of the index and the shards, so the same dataset gives the same statement on any machine.
 struct ProvenanceStatement {
@@ -14,7 +14,7 @@ struct ProvenanceStatement {
   /// The subject whose digest is `record_sha256`: the canonical bytes of the manifest's member `record`, as a JSON pointer.
   static let recordSubject = DatasetFiles.manifest + "#/record"
 
-  /// What was read: a take, or a dataset that episodes were taken from.
+  /// A source that was read: a take, or a dataset that episodes were taken from.
   struct Dependency {
     var name: String
     var digest: String
@@ -71,7 +71,7 @@ struct ProvenanceStatement {
     return output
   }
 
-  /// What is signed, in order: the record, then every file.
+  /// The signed files, in order: the record, then every file.
   private var subjects: [(name: String, digest: String)] {
     [(Self.recordSubject, recordDigest)] + files.map { ($0.path, $0.digest.description) }
   }

@@ -4,7 +4,7 @@ import Foundation
 import Model
 import Steps
 
-/// Which files of a description Takeset has written, as the last line of the card says: an HTML comment with the digest of each.
+/// The files of a description that Takeset has written, by the last line of the card: an HTML comment with the digest of each.
 ///
 /// A file with other bytes is somebody's work, and is not replaced without being asked.
 struct WrittenFiles {

@@ -9,7 +9,7 @@ package enum DepthAgreement {
   package struct View {
     /// Camera to world, with ARKit's axes of the camera (x right, y up, z back), meters.
     package var pose: Pose
-    /// In pixels of the map.
+    /// Intrinsics in pixels of the map.
     package var intrinsics: Intrinsics
     package var size: ImageSize
     /// Rows of the map; 0 where there is no value.
@@ -20,7 +20,7 @@ package enum DepthAgreement {
     }
   }
 
-  /// What the poses may be instead of what they are said to be.
+  /// A mistake that the poses may contain: another meaning than the declared one.
   package enum Mistake: String, CaseIterable, Sendable {
     case none
     case right = "the poses are those of the images before they were rotated by 90 degrees clockwise"
@@ -61,7 +61,7 @@ package enum DepthAgreement {
       }
     }
 
-    /// How many times too large a depth is at a point, in pixels from the outer corner of the first, if the mistake was made.
+    /// Returns the factor by which a depth is too large at a point, in pixels from the outer corner of the first, if the mistake was made.
     fileprivate func stretch(_ u: Double, _ v: Double, _ intrinsics: Intrinsics) -> Double {
       guard self == .ray else { return 1 }
       let (x, y) = ((u - intrinsics.cx) / intrinsics.fx, (v - intrinsics.cy) / intrinsics.fy)

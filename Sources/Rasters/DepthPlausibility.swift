@@ -5,13 +5,13 @@ package import Model
 package enum DepthPlausibility {
   /// Number of maps that are looked at: evenly over the stream, or, of one that is read from its beginning, the first ones.
   private static let maps = 3
-  /// Number of maps that are looked at where the first are empty, before that is said of all.
+  /// Number of maps to examine where the first are empty, before all are called empty.
   private static let mapsOfAnEmptyStream = 100
   /// Values of a map that are looked at.
   private static let values = 2000
-  /// Where the median of what phones measure is, in meters.
+  /// Range of the median of phones' measurements, in meters.
   private static let usual: ClosedRange<Float> = 0.1...10
-  /// What a single value may be; more than a tenth of others are no depth.
+  /// Range of a single value; maps with more than a tenth of their values outside are no depth.
   private static let possible: ClosedRange<Float> = 0.001...1000
 
   /// The finding that depth is not in the unit that it is said to be; `nil` where it is, and for depth that cannot be read in any order.
@@ -34,7 +34,8 @@ package enum DepthPlausibility {
     return (0..<count).map { samples[$0 * (samples.count - 1) / max(count - 1, 1)] }
   }
 
-  /// How many of some maps can be read, and their values, without those that are none. What cannot be read has a finding of its own.
+  /// Returns the number of maps that can be read, and their values in meters, without those that are none. A map that cannot be read has a
+  /// finding of its own.
   private static func meters(of samples: [Int], _ depth: SampleStream) -> (read: Int, meters: [Float]) {
     guard var cursor = try? depth.source.makeCursor(SampleRequest(form: .decoded)) else { return (0, []) }
     var bytes: [UInt8] = []

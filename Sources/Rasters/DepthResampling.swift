@@ -1,11 +1,12 @@
 package import Model
 import Steps
 
-/// How a stream of depth maps, and the confidence of their values, is computed on another grid or in another unit.
+/// The computation of a stream of depth maps, and of the confidence of their values, on another grid or in another unit.
 ///
 /// Pixel centers are at half-integers. A depth value is valid when it is finite and above 0, no more than `maxRange`, and at least as
 /// reliable as `minConfidence`. Values are computed in Float64 and rounded once.
 package struct DepthResampling: Sendable {
+  /// The way in which a new value is computed from old ones.
   package enum Method: String, OptionChoice {
     /// The old pixel that the center of the new one is in.
     case nearest
@@ -14,7 +15,7 @@ package struct DepthResampling: Sendable {
     /// Linear interpolation between the valid ones of the four old pixels around the center; invalid where the one that the center is in
     /// is invalid.
     case bilinear
-    /// As `bilinear`, without old pixels whose depth differs too much from that of the one that the center is in.
+    /// The same as `bilinear`, without old pixels whose depth differs too much from that of the one that the center is in.
     case edgeAware = "edge-aware"
   }
 
@@ -23,7 +24,7 @@ package struct DepthResampling: Sendable {
   package var edge = 0.05
   /// The least confidence of a valid depth value; maps whose confidence is unknown are then invalid.
   package var minConfidence: UInt8?
-  /// In meters.
+  /// The greatest depth of a valid value, in meters.
   package var maxRange: Double?
   let old, new: ImageSize
   /// The axes that give the column and the row of an old pixel.

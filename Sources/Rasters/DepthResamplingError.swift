@@ -23,7 +23,7 @@ struct DepthResamplingError: Equatable, Sendable {
 /// The errors of the samples of a stream, each measured when it is first read. The total does not depend on the order or the number of
 /// reads.
 package final class DepthResamplingErrors: Sendable {
-  /// By sample; empty before the first is read.
+  /// The error of each sample; empty before the first is read.
   private let samples: Mutex<[DepthResamplingError?]> = Mutex([])
   let count: Int
 

@@ -1,6 +1,6 @@
 package import Model
 
-/// How well the depth maps of an episode agree with its poses and intrinsics, by a few pairs of rows.
+/// The agreement of an episode's depth maps with its poses and intrinsics, by a few pairs of rows.
 package struct GeometryAgreement: Sendable {
   /// Pairs of rows that see enough in common.
   package private(set) var pairs = 0
@@ -13,13 +13,13 @@ package struct GeometryAgreement: Sendable {
   /// The time between the two rows of a pair in nanoseconds, and the most rows.
   private static let apart: Int64 = 500_000_000
   private static let mostRows = 15
-  /// Beyond this, maps and poses do not agree; phones are off by 25 mm at most.
+  /// Error beyond which maps and poses do not agree; phones are off by 25 mm at most.
   package static let limit = 0.03
   /// Below this a mistake explains nothing: maps in whole millimeters are not more exact.
   package static let least = 0.005
   /// The same of one who asks: a mistake is seen only where the camera moves slowly.
   package static let leastMistake = 0.001
-  /// How much better a mistake has to explain the maps.
+  /// Factor by which a mistake has to explain the maps better.
   private static let factor = 3.0
 
   /// - Parameters:
@@ -62,7 +62,7 @@ package struct GeometryAgreement: Sendable {
 extension GeometryAgreement {
   /// Pairs that are looked at first, and how many where these do not agree.
   private static let few = 2, more = 8
-  /// Beyond this a finding needs no explanation. A gripper in view, or somebody who moves, is less.
+  /// Error beyond which a finding needs no explanation. A gripper in view, or a person who moves, causes less.
   private static let certain = 0.1
 
   /// The finding that depth, poses and intrinsics of an episode contradict each other; `nil` where they do not, where nothing can be said, and for

@@ -141,6 +141,7 @@ package struct RotatedPixels: SampleMapper {
 
   package var size: ImageSize? { rotation.size(of: from) }
 
+  /// Moves each pixel of a row-major sample to its place after the rotation; `output` has the same number of bytes.
   package func map(_ sample: [UInt8], into output: inout [UInt8]) {
     output.resize(to: sample.count)
     let (width, height) = (from.width, from.height)

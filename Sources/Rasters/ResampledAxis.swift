@@ -7,7 +7,8 @@ struct ResampledAxis: Equatable, Sendable {
   /// Whether both grids cover the same field of view; positions are then computed in integers.
   let isWhole: Bool
 
-  /// In old pixels. Positions closer than this to an edge between pixels are on it; the rest is rounding of the maps between grids.
+  /// The tolerance in old pixels. Positions closer than this to an edge between pixels are on it; the rest is rounding of the maps between
+  /// grids.
   private static let tolerance = 1e-7
 
   init(old: Int, new: Int, scale: Double, offset: Double) {
@@ -88,13 +89,13 @@ struct ResampledAxis: Equatable, Sendable {
   }
 }
 
-/// For each new pixel of an axis, neighboring old pixels with weights above 0.
+/// Neighboring old pixels for each new pixel of an axis, with weights above 0.
 struct WeightedPixels: Equatable, Sendable {
   /// Weight of a new pixel that is inside the old grid.
   let total: Double
   /// The first old pixel of each new one.
   private(set) var first: [Int] = []
-  /// Where the weights of each new pixel start in `weights`, and the end of the last.
+  /// The start of each new pixel's weights in `weights`, and the end of the last.
   private(set) var starts = [0]
   private(set) var weights: [Double] = []
 

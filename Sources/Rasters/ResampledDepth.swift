@@ -3,6 +3,7 @@ package import Model
 /// Depth maps, or confidence maps, on another grid or in another unit. The value of a depth pixel may depend on its confidence and the other
 /// way round, so each sample is computed together with its companion from the other stream.
 package struct ResampledDepth: SampleSource {
+  /// The values of a sample: depths, or their confidence.
   package enum Content { case depth, confidence }
 
   /// The stream with the other half: the confidence of depth maps, the depth maps of a confidence.
@@ -23,7 +24,7 @@ package struct ResampledDepth: SampleSource {
   package let content: Content
   package let companion: Companion?
   package let resampling: DepthResampling
-  /// Where to note the errors of depth maps.
+  /// The list that takes the errors of depth maps.
   package var errors: DepthResamplingErrors?
 
   package init(
@@ -32,11 +33,13 @@ package struct ResampledDepth: SampleSource {
 
   package var access: SampleAccess { base.access }
 
+  /// Returns the places of the sample, and of its companion if it has one.
   package func origins(of sample: Int) throws -> [SampleOrigin] {
     let other = companion.flatMap { $0.samples.indices.contains(sample) ? $0.samples[sample] : nil } ?? -1
     return try base.origins(of: sample) + (other >= 0 ? companion?.source.origins(of: other) ?? [] : [])
   }
 
+  /// Makes a cursor that computes each sample from the base's full-size one; `request.enough` is ignored.
   package func makeCursor(_ request: SampleRequest) throws -> any SampleCursor {
     var request = request
     request.minimumSize = nil

@@ -12,7 +12,7 @@ package struct ContactSheet {
 
   private var sheet: [UInt8] = []
   private var height = 0
-  /// What the strips show, from the top: one line for each episode. The sheet itself has no letters.
+  /// The meaning of the strips, from the top: one line for each episode. The sheet itself has no letters.
   package private(set) var legend: [String] = []
   private let width = columns * (cell.width + margin) + margin
 
@@ -128,7 +128,7 @@ package struct ContactSheet {
 }
 
 extension EdgeOverlay {
-  /// Where there is no depth: a color that no distance has.
+  /// The color of pixels without depth, which no distance has.
   static let hole: SIMD3<Float> = [0.9, 0.55, 0.1]
 
   /// The depth map as an RGB image: each value in the color of its distance, holes in theirs.

@@ -24,6 +24,7 @@ package struct DatasetPreview {
     self.count = count
   }
 
+  /// The episodes that a preview was made of.
   package struct Summary {
     package var episodes: Int
     /// Episodes that cannot be read, with the reason.
@@ -62,7 +63,7 @@ package struct DatasetPreview {
   }
 }
 
-/// What is shown of one episode.
+/// The images and drawings of one episode.
 struct EpisodePreview {
   private let rows: Int
   private let seconds: Double
@@ -72,7 +73,7 @@ struct EpisodePreview {
   private let posters: [ContactStrip]
   private let strips: [ContactStrip]
   private let trajectory: TrajectoryDrawing?
-  /// Where the trajectory is at some moments: seconds since the first row, and pixels of the drawing.
+  /// Points of the trajectory at some moments: seconds since the first row, and pixels of the drawing.
   private let track: [(seconds: Double, place: SIMD2<Double>)]
 
   init(_ episode: Episode, count: Int, bytes: Int, posterBytes: Int) throws {

@@ -4,6 +4,7 @@ import Steps
 
 /// The contents of an episode, without its samples.
 package struct EpisodeSummary: Sendable {
+  /// A stream, as its reader gave it.
   package struct StreamSummary: Sendable {
     package var name: StreamName
     package var samples: Int

@@ -1,6 +1,6 @@
 package import Model
 
-/// What a code means and what to do about it: a row of a table of `docs/findings.md`, which is part of the program.
+/// The meaning of a code and its remedy: a row of a table of `docs/findings.md`, which is part of the program.
 package struct FindingPage: Sendable {
   /// Outcome of the take, or `dataset` for a finding about the dataset as a whole.
   package enum Group: String, Sendable, CaseIterable {

@@ -25,7 +25,7 @@ struct ChangedShards {
     self.reports = reports
   }
 
-  /// Why these shards are not deleted: another program has added to them. `nil` where none has.
+  /// The reason why these shards are not deleted: another program has added to them. `nil` where none has.
   var additions: String? {
     let notes = reports.sorted { $0.key < $1.key }.flatMap { id, result -> [String] in
       let path = DatasetFiles.shard(of: id.text)

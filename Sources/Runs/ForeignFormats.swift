@@ -42,12 +42,12 @@ enum ForeignFormats {
     ),
   ]
 
-  /// What `takeset recover` keeps, and what it is writing: takes that are elsewhere, or will be.
+  /// Whether `takeset recover` keeps or writes the place: its takes are elsewhere, or will be.
   static func isOfRecovery(_ place: TakeLocation) -> Bool {
     place.isDirectory && place.name.contains(/\.(recording\.recovered(-[0-9]+)?|recovering)$/)
   }
 
-  /// Why a place is not read whose format is known; `nil` for all others.
+  /// Returns the reason why a place of a known format is not read; `nil` for all others.
   static func refusal(of place: TakePlace) throws -> TakeFailure? {
     try all.first { try $0.isAt(place) }.map { TakeFailure(.formatUnsupported, $0.words) }
   }

@@ -2,10 +2,13 @@ import Foundation
 import Model
 import Steps
 
-/// What a search for takes passed over: folders without a take, as a whole, and files, so that everything in an input is accounted for.
+/// The places that a search for takes passed over: folders without a take, as a whole, and files, so that everything in an input is
+/// accounted for.
 package struct IgnoredPlaces: Sendable, Equatable {
+  /// The kind of a place: a folder counts once, whatever is in it.
   package enum Kind: String, Sendable, CaseIterable { case folder, archive, file }
 
+  /// A place that was passed over, with everything in it.
   package struct Place: Sendable, Equatable {
     package var path: String
     package var kind: Kind
@@ -42,7 +45,7 @@ package struct IgnoredPlaces: Sendable, Equatable {
     places.removeAll { $0.path.hasSuffix(ending) && archives.contains(String($0.path.dropLast(ending.count))) }
   }
 
-  /// What was passed over, and why; `nil` where there is nothing.
+  /// The places and the reason, as a sentence; `nil` where there are none.
   var sentence: String? {
     let parts = [unrecognized, notFollowed].compactMap(\.self)
     return parts.isEmpty ? nil : parts.joined(separator: "; ")

@@ -15,7 +15,7 @@ package final class OutputDirectory: Sendable {
 
   /// Creates the directory if needed. Throws `UsageError` when it is inside an input, `OutputFailure` when it cannot be written.
   ///
-  /// - Parameter removesLeftovers: Whether nobody else can be writing there, so that what is unfinished is left over from a killed run.
+  /// - Parameter removesLeftovers: Whether no other process can be writing there, so that unfinished files are left over from a killed run.
   init(_ given: String, inputs: [String], removesLeftovers: Bool = true) throws {
     path = Directory.absolute(given)
     for input in inputs {
@@ -85,6 +85,7 @@ package final class OutputDirectory: Sendable {
       }
     }
 
+    /// Lets runs write again. Without it, the lock lasts as long as the process.
     package func release() { close(descriptor) }
   }
 

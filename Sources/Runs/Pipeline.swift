@@ -6,6 +6,7 @@ package import Steps
 
 /// The steps that a run applies to every take: a reader, transforms in order, a writer.
 package struct Pipeline: Sendable {
+  /// The readers of a pipeline: the one that recognizes a take, or one for all takes.
   package enum Readers: Sendable {
     /// The reader that recognizes the take, with default options.
     case auto
@@ -200,5 +201,6 @@ extension Pipeline {
 }
 
 extension Step {
+  /// Returns the values of all options, defaults included, as the manifest has them.
   package func optionValues() -> JSONValue { Options.values(of: self) }
 }

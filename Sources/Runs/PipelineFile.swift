@@ -5,6 +5,8 @@ package import Steps
 import Yams
 
 /// Pipeline files in YAML or JSON, and the default pipeline.
+///
+///     try PipelineFile.parse("{version: 1, reader: auto, transforms: [align, {resample: {rate: 10}}], writer: hdf5}")
 package enum PipelineFile {
   /// The default pipeline: streams aligned to frames, images within 320x240, depth in meters, ARKit's camera axes, actions, a split by day,
   /// and checked hash chains of bundles. Takes of all formats then batch together.
@@ -99,6 +101,7 @@ package enum PipelineFile {
     }
   }
 
+  /// Returns the reader with these options; those that are absent keep their defaults. Throws `PipelineFileError`.
   package static func reader(_ name: String, options: JSONValue) throws -> any Reader {
     guard let type = Registry.reader(name) else {
       throw unknown("reader", name, at: "reader", among: Registry.readers)

@@ -5,6 +5,7 @@ package import Steps
 
 /// The output that a run would write; nothing is converted.
 package struct Plan: Sendable {
+  /// An episode that would be written, or a take that would not.
   package struct Entry: Sendable {
     package var id: String
     /// The id of the take, which may have several episodes.
@@ -37,7 +38,7 @@ package struct Plan: Sendable {
   package private(set) var frames = 0
   package private(set) var failed = 0
 
-  /// What the run would take and produce, if it was to be estimated.
+  /// The time and space that the run would take, if they were to be estimated.
   package var estimate: Estimate?
 
   /// Plans a run over the inputs. Throws `NoInputs` when none of them exists, and `UsageError` for takes that the

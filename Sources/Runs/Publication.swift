@@ -21,7 +21,7 @@ package struct Publication {
   package var earlierParts: [String: SplitPart] = [:]
   /// Ids of episodes that are kept although their inputs are gone.
   var vanished: Set<String> = []
-  /// What the search for takes passed over, for the manifest.
+  /// Places that the search for takes passed over, for the manifest.
   var ignored: [Finding] = []
   /// The datasets that the episodes come from, for the manifest.
   package var sources: JSONValue?

@@ -52,6 +52,8 @@ package enum Registry {
   /// The writer of a pipeline that names none.
   package static let defaultWriter: any Writer.Type = HDF5Writer.self
 
+  /// Returns the reader type with that name; `nil` without one.
   package static func reader(_ name: String) -> (any Reader.Type)? { readers.first { $0.name == name } }
+  /// Returns the transform type with that name; `nil` without one.
   package static func transform(_ name: String) -> (any Transform.Type)? { transforms.first { $0.name == name } }
 }

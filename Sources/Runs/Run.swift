@@ -6,6 +6,9 @@ package import Steps
 import Synchronization
 
 /// A batch run: converts every take found among the inputs into the output directory, or records why it could not.
+///
+///     let run = Run(inputs: ["takes"], output: "dataset", pipeline: try PipelineFile.defaultPipeline(), tool: tool)
+///     let summary = try run.execute { event in log(event) }
 package struct Run: Sendable {
   package var inputs: [String]
   package var output: String
@@ -19,7 +22,7 @@ package struct Run: Sendable {
   package var prunes = false
   /// Whether inputs are compared by content rather than by size, time and inode.
   package var checksContent = false
-  /// How a shard is compared with its record that another program has written to.
+  /// The check of shards that another program has written to, against their records.
   package var checks = Verification.ExternalChecks.none
   /// Public keys of devices, for checking the signatures of bundles.
   package var keys: DeviceKeys?
@@ -43,7 +46,7 @@ package struct Run: Sendable {
     var isStanding: @Sendable (String) -> Bool
   }
 
-  /// How takes are isolated.
+  /// The isolation of takes from the run.
   package struct Isolation: Sendable {
     package var policy = IsolationPolicy.auto
     package var limits = IsolationLimits()
@@ -75,6 +78,7 @@ package struct Run: Sendable {
       endsTake: Bool)
   }
 
+  /// The counts of a finished run, in takes or episodes.
   package struct Summary: Sendable {
     package var written = 0
     package var rejected = 0

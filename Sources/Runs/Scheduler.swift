@@ -8,6 +8,8 @@ import Steps
 /// the next take. One long take thus uses all threads as well as many short ones do, and there are no more open takes than threads.
 ///
 /// The only place where conversion is concurrent.
+///
+///     Scheduler(jobs: jobs, threads: 8, work: work).run()                  // returns when every take is done
 final class Scheduler: @unchecked Sendable {
   /// The actions of a run in each phase of a take; called on any worker, one at a time per take.
   struct Work: Sendable {

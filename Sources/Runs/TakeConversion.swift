@@ -16,6 +16,7 @@ package struct TakeTask: Codable, Sendable {
   /// Findings of the search, such as another take with the same name.
   package var findings: [Finding] = []
 
+  /// The reader that recognized the take, with its options: plain data, which a child process can receive.
   package struct ReaderChoice: Codable, Sendable {
     package var name: String
     package var options: JSONValue
@@ -35,7 +36,7 @@ package struct TakeResult: Codable, Sendable {
   package var record: TakeRecord
   /// Digest of the inputs' paths, sizes, times and inodes.
   package var stamp: String?
-  /// By what a split may group the take.
+  /// The origin by which a split may group the take.
   package var origin: TakeOrigin?
   package var recording: String?
   /// Digest of the keys file, as in the journal.
@@ -61,7 +62,7 @@ package struct TakeConversion: Sendable {
   package let pipeline: Pipeline
   package let tool: ToolIdentity
   package let context: RunContext
-  /// The digest of what the pipeline does to takes.
+  /// The digest of the steps and options that the pipeline applies to takes.
   let digest: String
   /// The digest of the whole pipeline.
   let pipelineDigest: String

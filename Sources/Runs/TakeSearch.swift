@@ -4,7 +4,11 @@ package import Model
 package import Steps
 
 /// The takes found among the inputs, and the unmatched inputs.
+///
+///     let search = TakeSearch(inputs: ["takes"], pipeline: pipeline)
+///     for take in search.found { print(take.id, take.location.path) }
 package struct TakeSearch: Sendable {
+  /// A take, with the reader that is the most confident.
   package struct Found: Sendable {
     package var id: String
     package var location: TakeLocation
@@ -50,7 +54,7 @@ package struct TakeSearch: Sendable {
   /// Whether links to directories are followed, once everything else has been searched: a take among the inputs keeps its own name.
   private let followsLinks: Bool
   private var links: [(place: TakeLocation, depth: Int)] = []
-  /// What was searched, whatever its path, so that no link leads in a circle or to a take a second time.
+  /// Identities of the places that were searched, whatever their paths, so that no link leads in a circle or to a take a second time.
   private var identities: Set<Directory.Identity> = []
   private var isBehindLink = false
   /// Files that belong to a take of another name.
@@ -99,7 +103,7 @@ package struct TakeSearch: Sendable {
   /// True where not one input exists or could be a take: a mistyped command rather than a bad take.
   package var hasNoInput: Bool { found.isEmpty && unmatched.allSatisfy { [.inputMissing, .notATake].contains($0.failure.code) } }
 
-  /// Why nothing is read of each input that is no take, a line each.
+  /// The reasons why nothing is read of each input that is no take, a line each.
   package var unmatchedInWords: String { unmatched.map { "\($0.path.onOneLine): \($0.failure.message)" }.joined(separator: "\n") }
 
   /// Refuses, before anything is created, inputs without a take and takes that the pipeline cannot convert.

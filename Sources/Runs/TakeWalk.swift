@@ -1,7 +1,13 @@
 import Model
 import Steps
 
-/// What a place among the inputs is: a search and a watch ask the same question, so that both find the same takes.
+/// Tells what a place among the inputs is. A search and a watch ask the same question, so that both find the same takes.
+///
+///     switch try TakeWalk(readers: readers).place(at: location) {
+///     case .take(let claim, let rivals): …
+///     case .foreign(let failure): …
+///     case .recovery, .other: …
+///     }
 struct TakeWalk: Sendable {
   /// A reader's claim on a place.
   struct Claim {
@@ -14,7 +20,7 @@ struct TakeWalk: Sendable {
     case take(Claim, rivals: [Claim])
     /// A take of a format that is known and not read.
     case foreign(TakeFailure)
-    /// What `takeset recover` has kept or is writing.
+    /// A folder that `takeset recover` has kept or is writing.
     case recovery
     /// A folder to search, or a file that no reader recognizes.
     case other
@@ -37,12 +43,12 @@ struct TakeWalk: Sendable {
     return .take(best[0], rivals: Array(best.dropFirst()))
   }
 
-  /// Why a folder this deep is not searched; `nil` for all others.
+  /// Returns the reason why a folder this deep is not searched; `nil` for all others.
   static func notice(_ folder: TakeLocation, depth: Int) -> String? {
     depth < depthLimit ? nil : "\(folder.path.onOneLine) is nested deeper than \(depthLimit) directories and is not searched"
   }
 
-  /// Why a member of a directory is not read that is neither a file nor a directory.
+  /// Returns the reason why a member of a directory is not read that is neither a file nor a directory.
   static func notice(_ kind: Directory.Kind, _ path: String) -> String {
     switch kind {
     case .link: "\(path.onOneLine) is a symbolic link and is not followed; name it as an input to read it"

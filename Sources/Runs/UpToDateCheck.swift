@@ -14,7 +14,7 @@ struct UpToDateCheck: Sendable {
   let checksContent: Bool
   /// Whether what another program has added to a shard may be deleted.
   let replaces: Bool
-  /// How shards are compared to which another program has written.
+  /// The check of shards that another program has written to.
   let checks: Verification.ExternalChecks
 
   enum Verdict {
@@ -34,7 +34,8 @@ struct UpToDateCheck: Sendable {
     return .kept("\(reason ?? "it should be converted again"), but \(kept)")
   }
 
-  /// Why a take's episodes are not deleted: another program has added to their shards. `nil` where none has, or with `--replace`.
+  /// Returns the reason why a take's episodes are not deleted: another program has added to their shards. `nil` where none has, or with
+  /// `--replace`.
   func additions(to take: String) -> String? { additions(changedShards(of: take)) }
 
   private func additions(_ changed: ChangedShards) -> String? { replaces ? nil : changed.additions }
@@ -52,7 +53,7 @@ struct UpToDateCheck: Sendable {
     guard job.task.duplicateFolder == nil, let inputs = job.inputs, let stamp = job.stamp,
       let entries = complete(earlier[job.task.id] ?? []), entries.allSatisfy({ isSame($0, job.task) })
     else { return .stale(nil) }
-    /// What is said of shards to which another program has written.
+    /// Sentences about shards that another program has written to.
     var notes: [EpisodeID: String] = [:]
     for entry in entries {
       // A copied dataset has other times and inodes but the same contents.

@@ -42,7 +42,7 @@ package enum Deflater {
     try run(&end, Z_FINISH)
   }
 
-  /// What gzip has compressed.
+  /// Returns the bytes that gzip has compressed.
   static func inflate(_ bytes: [UInt8]) -> [UInt8] {
     var stream = z_stream()
     var output: [UInt8] = []

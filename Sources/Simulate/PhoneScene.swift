@@ -73,7 +73,7 @@ struct PhoneScene {
     if let failure = failure.withLock({ $0 }) { throw failure }
   }
 
-  /// What a reader should return: times since the first frame, and camera-to-world matrices in ARKit axes.
+  /// Returns the poses that a reader should give: times since the first frame, and camera-to-world matrices in ARKit axes.
   func truth() -> JSONValue {
     [
       "seed": .integer(Int64(bitPattern: seed)), "frames": JSONValue(path.samples.count),

@@ -91,8 +91,8 @@ struct Room {
     return meters
   }
 
-  /// As many neighboring rays as are traced together. Integers and masks are computed in words of all lanes: comparisons of integers and `any`
-  /// are loops over single lanes, and take longer than the rest.
+  /// The number of neighboring rays that are traced together. Integers and masks are computed in words of all lanes: comparisons of
+  /// integers and `any` are loops over single lanes, and take longer than the rest.
   private typealias Lanes = SIMD8<Float>
   private typealias Vectors = (x: Lanes, y: Lanes, z: Lanes)
 

@@ -14,6 +14,7 @@ package struct SimulatedARKitScenes: SimulatedApp {
   package var size = SimulatedARKitScenes.usualSize
   package var quirks: [Quirk] = []
 
+  /// A peculiarity of real scenes that this one has.
   package enum Quirk: String, Sendable, CaseIterable {
     /// Names of intrinsics are a millisecond later than those of their images.
     case lateIntrinsics = "late-intrinsics"
@@ -34,6 +35,7 @@ package struct SimulatedARKitScenes: SimulatedApp {
   /// Frames before the first pose.
   private static let unposed = 9
 
+  /// Writes the scene into a directory that is new or empty.
   package func write(to directory: String) throws {
     try SimulatedSession.makeEmptyDirectory(directory)
     let depthFolders = quirks.contains(.noDepth) ? [] : ["lowres_depth", "confidence"]

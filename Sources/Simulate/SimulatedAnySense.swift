@@ -14,6 +14,7 @@ package struct SimulatedAnySense: SimulatedApp {
   package var size = SimulatedAnySense.usualSize
   package var quirks: [Quirk] = []
 
+  /// A peculiarity of real takes that this one has.
   package enum Quirk: String, Sendable, CaseIterable {
     /// The video lacks the fourth frame, whose pose is written.
     case skippedFrame = "skipped-frame"

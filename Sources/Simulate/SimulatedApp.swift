@@ -4,7 +4,7 @@ package import Model
 package protocol SimulatedApp: Sendable {
   associatedtype Quirk: RawRepresentable<String>, CaseIterable & Sendable
 
-  /// Name of the subcommand of `takeset simulate`, and what it says of it.
+  /// Name of the subcommand of `takeset simulate`, and its help.
   static var command: String { get }
   static var abstract: String { get }
   static var usualSize: ImageSize { get }

@@ -14,6 +14,7 @@ package struct SimulatedIPhUMI: SimulatedApp {
   package var size = SimulatedIPhUMI.usualSize
   package var quirks: [Quirk] = []
 
+  /// A peculiarity of real takes that this one has.
   package enum Quirk: String, Sendable, CaseIterable {
     /// The writer of the video skipped the fourth and the tenth frame, whose times are listed.
     case skippedFrames = "skipped-frames"

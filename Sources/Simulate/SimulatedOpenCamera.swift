@@ -15,6 +15,7 @@ package struct SimulatedOpenCamera: SimulatedApp {
   package var size = SimulatedOpenCamera.usualSize
   package var quirks: [Quirk] = []
 
+  /// A peculiarity of real recordings that this one has.
   package enum Quirk: String, Sendable, CaseIterable {
     /// Tables are next to the video, and not in a folder that is named by the date.
     case flat
@@ -31,6 +32,7 @@ package struct SimulatedOpenCamera: SimulatedApp {
   private static let rate = 30.0
   private static let date = "20260218_202000"
 
+  /// Writes the recording into a directory that is new or empty.
   package func write(to directory: String) throws {
     try SimulatedSession.makeEmptyDirectory(directory)
     let stem = "VID_" + Self.date

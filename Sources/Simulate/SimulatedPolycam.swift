@@ -11,6 +11,7 @@ package struct SimulatedPolycam: Sendable {
   package var depthSize = ImageSize(width: 256, height: 192)
   package var quirks: [Quirk] = []
 
+  /// A peculiarity of real captures that this one has.
   package enum Quirk: String, Sendable, CaseIterable {
     /// The session is too long for the app to correct it.
     case notCorrected = "not-corrected"

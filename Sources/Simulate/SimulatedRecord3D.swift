@@ -14,6 +14,7 @@ package struct SimulatedRecord3D: Sendable {
   package var form = Form.r3d
   package var quirks: [Quirk] = []
 
+  /// The form in which the app exports a take.
   package enum Form: String, Sendable, CaseIterable {
     /// A folder with `metadata` and `rgbd/`.
     case folder

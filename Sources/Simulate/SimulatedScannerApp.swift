@@ -14,6 +14,7 @@ package struct SimulatedScannerApp: Sendable {
   package var imageEvery = 6
   package var quirks: [Quirk] = []
 
+  /// A peculiarity of real scans that this one has.
   package enum Quirk: String, Sendable, CaseIterable {
     /// The JSON file of the second image is missing.
     case missingJSON = "missing-json"

@@ -8,6 +8,7 @@ import TakesetRecorder
 /// A synthetic StackCapture session of a camera moving through `Room`, with exact ground truth in `truth.json` next to the
 /// session's own files.
 package struct SimulatedSession: Sendable {
+  /// A version of the app's format, or what a program has made of a session afterwards.
   package enum Variant: String, Sendable, CaseIterable {
     case v1, v2
     case v3Raw = "v3-raw"
@@ -88,7 +89,7 @@ package struct SimulatedSession: Sendable {
     var encoders = variant.hasEncoders ? EncoderSimulation(from: first, to: last, seed).readings[...] : []
     let seconds = Double(path.samples.count) / rate
     var motions = variant.hasMovie ? IMUSimulation(from: first, seconds: seconds, 0, seed).readings[...] : []
-    /// What has arrived by a time, in nanoseconds.
+    /// Writes the samples that have arrived by a time, in nanoseconds.
     func deliver(until time: Int64) throws {
       while let reading = encoders.first, reading.arrival <= time {
         encoders.removeFirst()
@@ -264,7 +265,7 @@ struct EncoderSimulation {
     var sent: Int64
     var angles: [Double]
 
-    /// As the sensor sends them, in degrees.
+    /// The angles as the sensor sends them, in degrees.
     var quantized: [Float] { angles.map { Float(EncoderSimulation.quantized($0)) } }
   }
   private(set) var readings: [Reading] = []

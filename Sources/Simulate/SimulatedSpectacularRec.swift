@@ -14,6 +14,7 @@ package struct SimulatedSpectacularRec: SimulatedApp {
   package var size = SimulatedSpectacularRec.usualSize
   package var quirks: [Quirk] = []
 
+  /// A peculiarity of real recordings that this one has.
   package enum Quirk: String, Sendable, CaseIterable {
     /// Intrinsics are in calibration.json alone, for images of twice the size.
     case constantIntrinsics = "constant-intrinsics"
@@ -34,6 +35,7 @@ package struct SimulatedSpectacularRec: SimulatedApp {
   private static let rate = 30.0
   private static let depthSize = ImageSize(width: 256, height: 192)
 
+  /// Writes the recording into a directory that is new or empty.
   package func write(to directory: String) throws {
     try SimulatedSession.makeEmptyDirectory(directory)
     let depthFolder = directory + "/frames2"

@@ -21,9 +21,9 @@ package struct SimulatedStrayScan: Sendable {
 
   /// A form that recordings had before, or get from other programs.
   package enum Quirk: String, Sendable, CaseIterable {
-    /// Before February 2022: the video shows every frame.
+    /// The form before February 2022: the video shows every frame.
     case noEditList = "no-edit-list"
-    /// Before February 2025: accelerations are in m/s² instead of g.
+    /// The form before February 2025: accelerations are in m/s² instead of g.
     case siAcceleration = "si-acceleration"
     /// Another program has encoded the frames that players show, and the hidden one is lost.
     case encodedAgain = "encoded-again"

@@ -13,6 +13,7 @@ package struct SimulatedTransforms: Sendable {
   package var form = Form.nerfstudio
   package var quirks: [Quirk] = []
 
+  /// The program whose form the files have.
   package enum Form: String, Sendable, CaseIterable {
     /// JPEG images, depth in millimeters, no times.
     case nerfstudio
@@ -20,6 +21,7 @@ package struct SimulatedTransforms: Sendable {
     case nerfcapture
   }
 
+  /// A peculiarity of real captures that this one has.
   package enum Quirk: String, Sendable, CaseIterable {
     /// Frames are in another order.
     case shuffled
@@ -69,7 +71,7 @@ package struct SimulatedTransforms: Sendable {
     try save("depth/\(Self.name(frame.number)).png", PNG.encodeGray(values.withUnsafeBytes { Array($0) }, bits: 16, size: depthSize))
   }
 
-  /// Without leading zeros, so that the order of the names is not that of their bytes.
+  /// Returns the name without leading zeros, so that the order of the names is not that of their bytes.
   private static func name(_ number: Int) -> String { "frame_\(number + 1)" }
 
   private func transforms(_ scene: PhoneScene) -> JSONValue {

@@ -4,6 +4,7 @@ import Steps
 
 /// The path of a simulated camera: camera-to-world matrices at exact nanoseconds of device uptime.
 package struct Trajectory: Sendable {
+  /// The camera at one frame.
   package struct Sample: Sendable {
     package var time: Timestamp
     /// Camera-to-world matrix, 4x4, row-major, ARKit axes.
@@ -83,6 +84,7 @@ package struct SplitMix: RandomNumberGenerator {
   private var state: UInt64
   package init(seed: UInt64) { state = seed }
 
+  /// Returns the next number of SplitMix64 (Steele, Lea and Flood 2014): the same for a seed on any machine.
   package mutating func next() -> UInt64 {
     state &+= 0x9E37_79B9_7F4A_7C15
     var z = state

@@ -49,7 +49,7 @@ extension RecordingDate {
     return Day.utc(of: seconds + Int64(zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(seconds)))))
   }
 
-  /// The Unix seconds at which the recording may have been made: one moment, or the whole day; of a day that is none, nothing.
+  /// The Unix seconds at which the recording may have been made: one moment, or the whole day; `nil` for a day that does not exist.
   package func span(in zone: TimeZone?) -> ClosedRange<Int64>? {
     if let seconds { return seconds...seconds }
     guard let midnight = UnixTime.nanoseconds(rfc3339: day + "T00:00:00Z").map({ $0 / 1_000_000_000 }) else { return nil }

@@ -1,6 +1,7 @@
 /// Numbers as people write them: decimal digits, a point, an exponent. YAML 1.1 and C read more as numbers, and not as was meant: `1:30` as
 /// 90, `010` as 8, `1_000`, `0x10`, `nan`.
 package enum DecimalNumber {
+  /// Whether the text is a decimal number in that form, all of it: an optional sign, digits, fraction and exponent.
   package static func isDecimal(_ text: String) -> Bool {
     var rest = text.utf8[...]
     func digits() -> Int {

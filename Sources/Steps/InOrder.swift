@@ -5,6 +5,12 @@ import Foundation
 ///
 /// At most `waiting` products wait, by default a few per thread, so memory does not grow with their number, and the order of what is
 /// stored does not depend on the threads. Throws the error of the first index that has one.
+///
+///     try inOrder(images.count, threads: 4, start: { try JPEGEncoder() }) { encoder, index in
+///       try encoder.encode(images[index], size: size, quality: 90)
+///     } store: { _, file in
+///       try append(file)
+///     }
 package func inOrder<Worker, Product: Sendable>(
   _ count: Int, threads: Int, waiting: Int? = nil, start: @escaping @Sendable () throws -> Worker,
   make: @escaping @Sendable (_ worker: inout Worker, _ index: Int) throws -> Product,

@@ -8,6 +8,7 @@ package protocol NormalizationRule: Transform {
 
 extension NormalizationRule {
   package static var concernsIndexOnly: Bool { true }
+  /// Returns the episode unchanged: the rule concerns the index.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode { episode }
 }
 

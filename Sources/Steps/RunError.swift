@@ -8,7 +8,7 @@ package struct OutputFailure: Error, CustomStringConvertible {
   var code: Int32?
   package init(_ message: String, code: Int32? = nil) { (self.message, self.code) = (message, code) }
 
-  /// That a directory cannot be locked, from the current `errno`.
+  /// Makes the failure of a directory that cannot be locked, from the current `errno`.
   package init(withoutLocks directory: String) {
     let code = errno
     self.init(

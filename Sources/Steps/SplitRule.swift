@@ -15,9 +15,11 @@ package protocol SplitRule: Transform {
 
 extension SplitRule {
   package static var concernsIndexOnly: Bool { true }
+  /// Returns the episode unchanged: the rule concerns the index.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode { episode }
 }
 
+/// A part of a dataset, stored as the mask of that name.
 package enum SplitPart: String, Sendable, CaseIterable { case train, valid, test }
 
 /// A take that is to be in a part of the dataset.

@@ -14,6 +14,7 @@ package protocol Step: Codable, Sendable {
 }
 
 extension Step {
+  /// Accepts all values: their own ranges are checked before.
   package func validate() throws {}
 }
 
@@ -31,8 +32,8 @@ package struct OptionError: Error, Equatable {
 package protocol Reader: Step {
   /// Whether takes have streams that a pipeline must align to the frames.
   static var needsAlign: Bool { get }
-  /// Whether folders may come from people whom nobody knows. They are then converted in a process of their own, as archives and single
-  /// files always are.
+  /// Whether folders may come from untrusted senders. They are then converted in a process of their own, as archives and single files
+  /// always are.
   static var isolatesFolders: Bool { get }
   /// Whether takes may have a video, for which FFmpeg is loaded before a process gives up its rights.
   static var needsFFmpeg: Bool { get }
@@ -42,8 +43,8 @@ package protocol Reader: Step {
   /// Opens a take and reads what is needed for every stream's timestamps. Throws `TakeFailure`, or `Rejection` for a take that is intact
   /// but lacks something.
   func open(_ take: Take) throws -> Episode
-  /// What a take that is still arriving lacks, as a sentence; `nil` where it has all that it lists. Archives are complete where they can be
-  /// listed, and not asked for. More files than listed are a finding of the conversion, not a reason to wait.
+  /// Returns the part that a take still lacks while it is arriving, as a sentence; `nil` where it has all that it lists. Archives are
+  /// complete where they can be listed, and not asked for. More files than listed are a finding of the conversion, not a reason to wait.
   ///
   /// - Parameter hasRestedLong: Whether nothing has arrived for so long that a take that lists nothing counts as complete.
   /// - Throws: The reason that the take cannot be listed at all.
@@ -54,6 +55,7 @@ extension Reader {
   package static var needsAlign: Bool { true }
   package static var isolatesFolders: Bool { true }
   package static var needsFFmpeg: Bool { true }
+  /// Returns `nil`: the take counts as complete once it rests.
   package func missing(in inputs: TakeInputs, hasRestedLong: Bool) throws -> String? { nil }
 
   /// The files of a take that this reader recognized before. Throws `TakeFailure` if it no longer does.
@@ -66,6 +68,17 @@ extension Reader {
 }
 
 /// A step that maps an episode to another one.
+///
+///     struct KeepFirst: Transform {
+///       static let name = "keep-first"
+///       static let summary = "Keeps the first frames"
+///
+///       @StepOption("frames to keep", 1...) var count = 100
+///
+///       func apply(to episode: Episode, in context: RunContext) throws -> Episode {
+///         episode.keeping(Array(0..<min(count, episode.frames.count)), dropping: "later")
+///       }
+///     }
 package protocol Transform: Step {
   /// Whether it reads images or depth maps before any is written.
   var readsSamples: Bool { get }
@@ -102,6 +115,7 @@ package protocol EpisodeSplitter: Transform {
 }
 
 extension EpisodeSplitter {
+  /// Returns the episode unchanged: it is cut by `episodes(of:)`.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode { episode }
 }
 

@@ -36,6 +36,7 @@ package struct StepOption<Value: OptionValue>: Sendable {
 }
 
 extension StepOption: Equatable where Value: Equatable {
+  /// Compares the values alone, as a decoded option has no meaning and no range.
   package static func == (a: StepOption, b: StepOption) -> Bool { a.wrappedValue == b.wrappedValue }
 }
 
@@ -48,6 +49,7 @@ extension StepOption: Codable {
     }
     self.init(wrappedValue: value, "")
   }
+  /// Encodes the bare value.
   package func encode(to encoder: any Encoder) throws { try wrappedValue.json.encode(to: encoder) }
 }
 

@@ -1,8 +1,8 @@
 package import Evidence
 package import Model
 
-/// What a take says of its origin, by which the rule of a split groups it. The journal keeps it, so that another rule divides the takes of a
-/// dataset without opening one of them.
+/// The origin of a take, by which the rule of a split groups it. The journal keeps it, so that another rule divides the takes of a dataset
+/// without opening one of them.
 package struct TakeOrigin: Sendable, Equatable, Codable {
   package var variant: String?
   package var dates: [RecordingDate] = []

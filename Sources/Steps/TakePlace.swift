@@ -50,7 +50,7 @@ package final class TakePlace {
 }
 
 extension TakePlace {
-  /// Where a take is in an archive: its folder, empty for the top; the subfolders that its format has; and the files with a role.
+  /// The place of a take in an archive: its folder, empty for the top; the subfolders that its format has; and the files with a role.
   package typealias TakeInArchive = (root: String, subfolders: Set<String>, role: (String) -> TakeInputs.Role?)
 
   /// A claim to the archive that the file is.
@@ -81,6 +81,9 @@ extension TakePlace {
 }
 
 /// A reader's claim to a place.
+///
+///     guard place.name.hasSuffix(".frames") else { return nil }
+///     return Candidate(.certain, stem: place.stem) { [path = place.path] in TakeInputs(file: path, role: .metadata) }
 package struct Candidate {
   /// Confidence of a reader. If several readers recognize a take, the most confident one reads it.
   package enum Confidence: Int, Comparable, Sendable {
@@ -91,6 +94,7 @@ package struct Candidate {
     /// Contents are present that only takes of the format have.
     case certain
 
+    /// Orders by confidence, `possible` first.
     package static func < (a: Confidence, b: Confidence) -> Bool { a.rawValue < b.rawValue }
   }
 

@@ -12,6 +12,7 @@ package final class CountingSource: SampleSource {
 
   package var access: SampleAccess { .random }
 
+  /// Makes a cursor whose reads are counted.
   package func makeCursor(_ request: SampleRequest) -> any SampleCursor { Cursor(source: self) }
 
   private struct Cursor: SampleCursor {

@@ -7,6 +7,7 @@ import Transforms
 
 /// A small valid session in which one file is replaced by arbitrary bytes.
 package final class FuzzedSession {
+  /// The file that is replaced, by its name in the session; the session as an archive for `zip` and `tar`.
   package enum Part: String, CaseIterable, Sendable {
     case poses = "poses.json"
     case encoders = "encoders.json"
@@ -84,6 +85,7 @@ package struct Mutator {
     "[[[[[[[[[[", "}", "]", ",", "\\u0000", "\u{0}", "\u{FF}", "PK\u{1}\u{2}", "ustar", "-1", "1e18", "255",
   ]
 
+  /// Returns the bytes with one to six random changes: flipped, removed, repeated or replaced parts, and tokens of the formats.
   package mutating func damaged(_ bytes: [UInt8]) -> [UInt8] {
     var bytes = bytes
     for _ in 0...below(6) {

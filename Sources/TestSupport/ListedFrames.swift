@@ -10,11 +10,13 @@ package struct ListedFrames: Reader {
 
   package init() {}
 
+  /// Recognizes a file whose name ends with `.frames`.
   package func recognize(_ place: TakePlace) -> Candidate? {
     guard place.name.hasSuffix(".frames") else { return nil }
     return Candidate(.certain, stem: place.stem) { [path = place.path] in TakeInputs(file: path, role: .metadata) }
   }
 
+  /// Opens an episode with a frame at each of the file's numbers, which are milliseconds.
   package func open(_ take: Take) throws -> Episode {
     let text = try String(contentsOfFile: take.location.path, encoding: .utf8)
     var episode = SyntheticEpisode(times: text.split(separator: " ").compactMap { Int64($0) }.map { $0 * 1_000_000 }).episode

@@ -38,6 +38,7 @@ package struct Matrix4 {
 
   package static let identity = Matrix4([1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1])
 
+  /// Returns the product that applies `b` first.
   package static func * (a: Matrix4, b: Matrix4) -> Matrix4 {
     var product = [Double](repeating: 0, count: 16)
     for row in 0..<4 {
@@ -48,6 +49,7 @@ package struct Matrix4 {
     return Matrix4(product)
   }
 
+  /// Returns the first three numbers of a column: an axis, or the position for column 3.
   package func column(_ number: Int) -> SIMD3<Double> { [m[number], m[4 + number], m[8 + number]] }
 
   /// The inverse of a rotation and a translation.

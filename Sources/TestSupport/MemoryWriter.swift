@@ -23,8 +23,10 @@ package struct MemoryWriter: Writer {
 
   private static let store = Mutex<[String: Shard]>([:])
 
+  /// Returns the shard that was written under a path; `nil` without one.
   package static func shard(at path: String) -> Shard? { store.withLock { $0[path] } }
 
+  /// Returns one array per stream that is paired with the frames, in name order.
   package func plan(_ episode: Episode) throws -> [ArrayRecord] {
     episode.streams.filter { $0.value.rows != nil }.sorted { $0.key < $1.key }.map { name, stream in
       ArrayRecord(

@@ -5,6 +5,7 @@ package import Steps
 
 /// Small examples of every kind of take that `takeset simulate` makes.
 package final class SimulatedTakes {
+  /// A take of one kind, named by its reader and what is special about it.
   package struct Example: Sendable, CustomStringConvertible {
     package var reader: String
     package var name: String

@@ -22,5 +22,6 @@ package final class TemporaryDirectory {
     return url.path
   }
 
+  /// Returns the bytes of a file in the directory.
   package func read(_ name: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(fileURLWithPath: path + "/" + name))) }
 }

@@ -1,8 +1,8 @@
 package import Model
 package import Steps
 
-/// Adds actions computed from poses, joints and other numbers: row t is the step from row t to row t + 1. Of an episode that was cut from
-/// a longer take, the last row's is the step to the take's next row.
+/// Adds actions computed from poses, joints and other numbers: row t is the step from row t to row t + 1. In an episode that was cut from a
+/// longer take, the last row's is the step to the take's next row.
 ///
 ///     - actions: {kind: relative-6d, joints: absolute, horizon: 16}
 ///     - actions: {kind: none, of: [arm, gripper], delta: [arm]}
@@ -12,6 +12,7 @@ package struct Actions: Transform {
   package static let name = "actions"
   package static let summary = "Adds actions to learn: the pose of the next row as seen from each row, joints and other numbers"
 
+  /// The part of an action that is made of poses: position in the unit of the poses, rotation as a 6-D matrix, quaternion or vector.
   package enum Kind: String, OptionChoice {
     case relative6D = "relative-6d"
     case absolute6D = "absolute-6d"
@@ -19,9 +20,13 @@ package struct Actions: Transform {
     case deltaPose = "delta-pose"
     case none
   }
+  /// The joint angles in an action: none, those of the next row, or their change to it.
   package enum Joints: String, OptionChoice { case none, absolute, delta }
+  /// The unit of joint angles in actions.
   package enum Angle: String, OptionChoice { case degree, radian }
+  /// The action of a recording's last frame: a masked one that is no motion, or none, and then the frame is no row.
   package enum Last: String, OptionChoice { case hold, drop }
+  /// The order of a rotation's six numbers: the first two columns of the matrix, or its first two rows.
   package enum RotationLayout: String, OptionChoice { case columns, rows }
 
   @StepOption(
@@ -49,6 +54,7 @@ package struct Actions: Transform {
 
   package init() {}
 
+  /// Throws `OptionError` for options that leave no action, or that have no effect together with `kind`.
   package func validate() throws {
     if gripper?.isEmpty == true { throw OptionError("gripper", "expected the name of a stream") }
     guard kind == .none else {
@@ -69,6 +75,7 @@ package struct Actions: Transform {
     }
   }
 
+  /// Adds the derived streams of actions. Throws `TakeFailure` where the take lacks the numbers that an option names.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     func first(_ isWanted: (StreamKind) -> Bool) -> (StreamName, StreamSpec)? {
       episode.streams.filter { isWanted($0.value.spec.kind) }.min { $0.key < $1.key }.map { ($0.key, $0.value.spec) }
@@ -235,7 +242,7 @@ struct ActionRows: Derived {
     }
   }
 
-  /// At the end of a recording: no motion, and its own joints, so that programs that know no masks see no jump.
+  /// Returns, at the end of a recording, no motion and the row's own joints, so that programs that know no masks see no jump.
   func placeholder(at row: Int, of rows: inout RowReader) throws -> [Float]? {
     guard horizon == nil, row == rows.last, row == rows.count - 1 else { return nil }
     let values = try action(row, row, of: &rows)

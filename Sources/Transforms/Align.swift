@@ -14,6 +14,7 @@ package struct Align: Transform {
   package static let name = "align"
   package static let summary = "Pairs each frame with a sample of every stream, by time"
 
+  /// The value of a frame: the nearest sample, or an interpolation between its two neighbors.
   package enum Method: String, OptionChoice { case nearest, linear }
 
   @StepOption("a sample farther from the frame than this is not used (seconds, inclusive)", 0...3600) var tolerance = 0.05
@@ -33,6 +34,7 @@ package struct Align: Transform {
 
   package init() {}
 
+  /// Throws `OptionError` for a latency beyond 10 s, and for any with `reference-compatible`.
   package func validate() throws {
     if referenceCompatible, !latency.isEmpty {
       throw OptionError("latency", "the recorder's own loader knows none; remove it, or reference-compatible")
@@ -44,6 +46,7 @@ package struct Align: Transform {
 
   private static let greatestLatency = 10.0
 
+  /// Pairs the rows with samples of every stream, and records offset, residual (ns) and method of each.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var aligned = episode
     let limit = Int64((tolerance * 1e9).rounded())

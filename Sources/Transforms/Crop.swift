@@ -19,6 +19,7 @@ package struct Crop: Transform {
 
   package init() {}
 
+  /// Throws `OptionError` unless exactly one of the three crops is given, with a size of at least one pixel.
   package func validate() throws {
     let given = [("box", box != nil), ("center", center != nil), ("aspect", aspect != nil)].filter(\.1).map(\.0)
     guard given.count == 1 else {
@@ -40,6 +41,7 @@ package struct Crop: Transform {
 
   private static let limit = 16384
 
+  /// Crops every camera. Throws `TakeFailure` for a take whose images do not contain the crop.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var cropped = episode
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.spec.kind == .image {

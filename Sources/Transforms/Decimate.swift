@@ -19,16 +19,19 @@ package struct Decimate: Transform {
   @StepOption("nearest: the frame nearest to each tick of the rate; counter: the last of every floor(frame rate / rate) frames")
   var rule = Rule.nearest
 
+  /// The choice of frames at a rate.
   package enum Rule: String, OptionChoice { case nearest, counter }
 
   package init() {}
 
+  /// Throws `OptionError` unless exactly one of `every` and `rate` is given.
   package func validate() throws {
     if every == nil, rate == nil { throw OptionError("every", "give either \"every\" or \"rate\"; without them nothing is dropped") }
     if every != nil, rate != nil { throw OptionError("rate", "give either \"every\" or \"rate\", not both") }
     if rule == .counter, rate == nil { throw OptionError("rule", "counter is used with \"rate\"") }
   }
 
+  /// Keeps the chosen rows. Each takes over the mark of a tracking jump from the rows that are dropped before it.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     let rows: [Int]
     if let every {

@@ -33,12 +33,14 @@ package struct DropFrames: Transform {
 
   package init() {}
 
+  /// Throws `OptionError` where nothing is to be dropped.
   package func validate() throws {
     if with.isEmpty, blur == nil {
       throw OptionError("with", "name at least one reason, or give \"blur\"; without them nothing is dropped")
     }
   }
 
+  /// Drops frames by their bits first, and then by their images, so that fewer are decoded.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var kept = episode
     for reason in with {

@@ -12,10 +12,12 @@ package struct MinFrames: Transform {
 
   package init() {}
 
+  /// Throws `OptionError` without a count.
   package func validate() throws {
     if count == nil { throw OptionError("count", "give the least number of frames; without it no take is rejected") }
   }
 
+  /// Returns the episode unchanged, or throws a `Rejection` that has the episode for the record.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     let found = episode.frames.count
     if let count, found < count {

@@ -12,6 +12,7 @@ package struct Normalize: NormalizationRule {
   package static let name = "normalize"
   package static let summary = "Stores the scale and offset that normalize each key; the data stay as they are"
 
+  /// The reference of the parameters: least and greatest value, or mean and standard deviation.
   package enum Method: String, OptionChoice { case minmax, gaussian, none }
 
   @StepOption("minmax: least and greatest value become -1 and 1; gaussian: mean 0 and standard deviation 1; none: nothing is stored")
@@ -24,6 +25,8 @@ package struct Normalize: NormalizationRule {
   /// The least range of values, or standard deviation, by which values are divided.
   private static let least = 1e-6
 
+  /// Returns one scale and offset per channel. A channel without valid values, or of a range below 1e-6, keeps a scale of 1. `nil` for
+  /// `none`.
   package func parameters(of statistics: Statistics) -> Normalization? {
     guard method != .none else { return nil }
     var result = Normalization(method: method.rawValue)

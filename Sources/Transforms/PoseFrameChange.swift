@@ -11,6 +11,7 @@ package struct PoseFrameChange: Transform {
   package static let name = "pose-frame"
   package static let summary = "Changes the camera axes, the world or the body of poses"
 
+  /// The axes of the camera. ARKit's and OpenGL's are the same.
   package enum Axes: String, OptionChoice {
     case arkit, opencv, opengl, ros
 
@@ -22,6 +23,7 @@ package struct PoseFrameChange: Transform {
       }
     }
   }
+  /// The origin of the world: that of the source, the first row's pose, or the mean position.
   package enum Origin: String, OptionChoice {
     case world
     case firstFrame = "first-frame"
@@ -40,6 +42,7 @@ package struct PoseFrameChange: Transform {
 
   package init() {}
 
+  /// Throws `OptionError` without a change, and for a body whose quaternion is not of length 1.
   package func validate() throws {
     if axes == nil, origin == .world, up == nil, body == nil {
       throw OptionError("axes", "give \"axes\", \"origin\", \"up\" or \"body\"; without any nothing changes")
@@ -52,6 +55,7 @@ package struct PoseFrameChange: Transform {
 
   private static let farthestBody = 1000.0
 
+  /// Changes the frame of every stream of poses; the change applies to each row after interpolation.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var moved = episode
     for (name, stream) in episode.streams {

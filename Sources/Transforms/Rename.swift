@@ -16,6 +16,7 @@ package struct Rename: Transform {
 
   package init() {}
 
+  /// Throws `OptionError` for a name that is no name, is reserved, or is given twice.
   package func validate() throws {
     if streams.isEmpty { throw OptionError("streams", "name at least one stream and its new name") }
     for (old, new) in streams.sorted(by: { $0.key < $1.key }) {
@@ -35,6 +36,7 @@ package struct Rename: Transform {
     }
   }
 
+  /// Renames streams, also where cameras and alignments refer to them. Throws `TakeFailure` where another stream has the new name.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     func renamed(_ name: StreamName) -> StreamName { streams[name.rawValue].map { StreamName($0) } ?? name }
     for (name, stream) in episode.derived.sorted(by: { $0.key < $1.key }) {

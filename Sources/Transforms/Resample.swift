@@ -13,6 +13,7 @@ package struct Resample: Transform {
   package static let name = "resample"
   package static let summary = "Puts rows on a uniform time grid: interpolates poses and numbers, takes the nearest image and depth map"
 
+  /// The value at a tick: the nearest sample, or an interpolation, of numbers along a line and of rotations along the shortest arc.
   package enum Method: String, OptionChoice { case nearest, linear, slerp }
 
   @StepOption("rows per second (Hz)", 1e-6...10_000) var rate: Double? = nil
@@ -32,6 +33,7 @@ package struct Resample: Transform {
 
   package init() {}
 
+  /// Throws `OptionError` without a rate, and for a method that does not suit the stream.
   package func validate() throws {
     if rate == nil { throw OptionError("rate", "give the rows per second; without it there is no grid") }
     for name in [StreamName.image, .depth, .confidence] {
@@ -49,6 +51,7 @@ package struct Resample: Transform {
 
   private static let mostTicks = 10_000_000.0
 
+  /// Replaces the rows by the grid's. Throws `TakeFailure` for streams that are not aligned, and beyond ten million rows.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     guard let rate, let first = episode.frames.timestamps.first, let last = episode.frames.timestamps.last else { return episode }
     for (name, stream) in episode.streams where stream.rows == nil && stream.spec.kind.place != .meta {

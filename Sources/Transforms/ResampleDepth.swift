@@ -31,6 +31,7 @@ package struct ResampleDepth: Transform {
 
   package init() {}
 
+  /// Throws `OptionError` without a change, and for half a size.
   package func validate() throws {
     if width != nil, height == nil { throw OptionError("width", "give \"height\" too") }
     if height != nil, width == nil { throw OptionError("height", "give \"width\" too") }

@@ -13,6 +13,7 @@ package struct ResizeImage: Transform {
   package static let name = "resize-image"
   package static let summary = "Resizes images with antialiasing; intrinsics follow"
 
+  /// The fit of an image into the box of `width` and `height`.
   package enum Mode: String, OptionChoice { case fit, cover, letterbox, stretch }
 
   @StepOption("largest width (pixels)", 1...8192) var width = 320
@@ -30,10 +31,12 @@ package struct ResizeImage: Transform {
 
   package init() {}
 
+  /// Throws `OptionError` for `enlarge` with a mode that enlarges anyway.
   package func validate() throws {
     if enlarge, mode == .cover || mode == .stretch { throw OptionError("enlarge", "\(mode.rawValue) enlarges smaller images anyway") }
   }
 
+  /// Resizes every image stream. Throws `TakeFailure` where `cover` would need an image of more than 16,384 pixels on a side.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var resized = episode
     let box = ImageSize(width: width, height: height)

@@ -13,6 +13,7 @@ package struct Rotate: Transform {
   package static let name = "rotate"
   package static let summary = "Rotates images, depth and confidence clockwise, with intrinsics and poses"
 
+  /// A rotation clockwise: by degrees, or the one that brings the world's up to the top.
   package enum Degrees: Sendable, Equatable, OptionValue {
     case by(Rotation90)
     case upright
@@ -45,10 +46,12 @@ package struct Rotate: Transform {
 
   package init() {}
 
+  /// Throws `OptionError` without degrees.
   package func validate() throws {
     if degrees == nil { throw OptionError("degrees", "give 90, 180, 270 or upright; without it nothing is rotated") }
   }
 
+  /// Rotates all rasters of each camera and its poses. A camera without an upward direction stays as it is, with a finding.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     guard let degrees else { return episode }
     var rotated = episode

@@ -32,7 +32,7 @@ enum SampleMatching {
     }
   }
 
-  /// How far a time is on the way from one time to another, 0 to 1.
+  /// Returns the position of a time between two times, 0 to 1.
   static func weight(of time: Timestamp, from before: Timestamp, to after: Timestamp) -> Float {
     Float(Double(time.since(before)) / Double(after.since(before)))
   }

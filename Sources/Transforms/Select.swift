@@ -15,10 +15,12 @@ package struct Select: Transform {
 
   package init() {}
 
+  /// Throws `OptionError` without names.
   package func validate() throws {
     if streams.isEmpty { throw OptionError("streams", "name at least one stream to keep") }
   }
 
+  /// Removes the other streams. Throws `TakeFailure` for a take that has none of the named ones, or none with values in rows.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     let names = Set(streams)
     // `action_dict` stands for all of its parts.

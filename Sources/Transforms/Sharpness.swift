@@ -1,8 +1,7 @@
 package import Model
 
 /// The sharpness of images: the population variance of their Laplacian, which is small where edges are blurred.
-///
-/// Of each pixel's luma Y = (299 R + 587 G + 114 B) / 1000, rounded half up, the Laplacian is the sum of the four neighbors minus four
+/// The Laplacian of each pixel's luma Y = (299 R + 587 G + 114 B) / 1000, rounded half up, is the sum of the four neighbors minus four
 /// times the pixel itself. Beyond its border, the image is reflected without repeating the border (BORDER_REFLECT_101 of OpenCV). Sums are
 /// whole numbers, so that the variance is exact up to its last division.
 package struct Sharpness {

@@ -20,14 +20,13 @@ package import Steps
 ///
 /// Takes that are in a part already, as when a dataset grows, stay there, and new takes of their groups go to them. The rest is dealt as above,
 /// so that the shares come nearer with each take.
-///
-/// With `stratify`, this is done for one kind of take after the other: a reader's format, and its variant. The kind with the fewest
-/// groups is first. Groups with several kinds count for each of them, so a later kind only adds what it still lacks. Each kind keeps a
-/// group to train on.
+/// `stratify` does this for one kind of take after the other: a reader's format, and its variant. The kind with the fewest groups is first.
+/// Groups with several kinds count for each of them, so a later kind only adds what it still lacks. Each kind keeps a group to train on.
 package struct Split: SplitRule {
   package static let name = "split"
   package static let summary = "Divides takes into train, valid and test masks by complete groups"
 
+  /// The attribute that takes of one group have in common. `regex` is the part of the id that `pattern` names.
   package enum Group: OptionValue, Equatable {
     case day, device, directory, take, regex
     /// Takes of which each was recorded within so many hours of another.
@@ -55,7 +54,7 @@ package struct Split: SplitRule {
       }
     }
 
-    /// As in messages: `day`, `hours-apart 6`.
+    /// The group's name in messages: `day`, `hours-apart 6`.
     var words: String {
       if case .hoursApart(let hours) = self { return "\(Self.key) \(hours.json.canonicalText)" }
       return Self.named.first { $0.group == self }?.name ?? ""
@@ -102,6 +101,7 @@ package struct Split: SplitRule {
 
   package init() {}
 
+  /// Throws `OptionError` for shares that leave nothing to train on, and for a pattern or a time zone that does not suit the group.
   package func validate() throws {
     if valid + test >= 1 { throw OptionError("test", "valid and test together leave nothing to train on") }
     if let timezone {
@@ -172,7 +172,7 @@ package struct Split: SplitRule {
 
     private static let separator: Character = "\n"
 
-    /// When the take was recorded, in place of a group until takes are compared.
+    /// Returns a text with the time span of the take's recording, in place of a group until takes are compared.
     static func text(span: ClosedRange<Int64>) -> String { "\(spanStart)\(span.lowerBound) \(span.upperBound)" }
 
     var span: ClosedRange<Int64>? {
@@ -212,6 +212,7 @@ package struct Split: SplitRule {
 
   private var shares: [(part: SplitPart, share: Double)] { [(.valid, valid), (.test, test)].filter { $0.1 > 0 } }
 
+  /// Returns the part of each take, in the order of `takes`. The same takes and seed give the same parts on any machine.
   package func assign(_ takes: [SplitTake]) -> [SplitPart] {
     let members = members(takes)
     /// Number of takes by group and kind.
@@ -261,6 +262,7 @@ package struct Split: SplitRule {
     }
   }
 
+  /// Returns findings about takes without a known day, and about kinds that a part lacks.
   package func findings(_ takes: [SplitTake], _ parts: [SplitPart]) -> [Finding] {
     let members = members(takes)
     let undated = undated(takes, members)

@@ -9,6 +9,7 @@ package struct SplitAtGaps: Transform {
   package static let name = "split-at-gaps"
   package static let summary = "Numbers the segments between gaps; short ones are dropped"
 
+  /// The segments that stay.
   package enum Keep: String, OptionChoice { case all, longest }
 
   @StepOption("a step longer than this is a gap; 0: every step in meta/gaps (seconds)", 0...86_400) var longerThan = 0.0
@@ -17,6 +18,7 @@ package struct SplitAtGaps: Transform {
 
   package init() {}
 
+  /// Numbers the segments and drops the frames of short ones; the frame rate stays that of the take.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     let count = episode.frames.count
     guard count > 0 else { return episode }

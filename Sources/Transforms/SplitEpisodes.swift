@@ -13,6 +13,7 @@ package struct SplitEpisodes: EpisodeSplitter {
   package static let summary =
     "Makes several episodes of a take: at gaps, where tracking jumped, at pauses of the motion, or every so many seconds"
 
+  /// The place of a cut: an event in the take, or a duration in seconds.
   package enum Place: OptionValue, Equatable {
     case gaps, jumps, pauses
     case every(seconds: Double)
@@ -60,10 +61,13 @@ package struct SplitEpisodes: EpisodeSplitter {
 
   package init() {}
 
+  /// Throws `OptionError` without a place.
   package func validate() throws {
     if at == nil { throw OptionError("at", "give gaps, jumps, pauses or a number of seconds; without it nothing is split") }
   }
 
+  /// Returns the ranges of rows, ascending; rows outside are in no episode. Throws `TakeFailure` where tracking jumped too often to be in
+  /// meters.
   package func episodes(of take: Episode) throws -> [Range<Int>] {
     let count = take.frames.count
     guard count > 0 else { return [] }

@@ -2,7 +2,8 @@ import Evidence
 import Foundation
 import Model
 
-/// Where the camera of an episode stands still: between two rows, it moves by no more than a distance and turns by no more than an angle.
+/// The stretches in which the camera of an episode stands still: between two rows, it moves by no more than a distance and turns by no more
+/// than an angle.
 ///
 /// Poses are those of the first stream by name that has any. A row without a pose neither moves nor ends a stillness.
 struct Stillness {

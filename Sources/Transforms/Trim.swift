@@ -14,7 +14,7 @@ package struct Trim: Transform {
   package static let name = "trim"
   package static let summary = "Cuts off the start and the end of a take, by time, by frames, or up to the first motion"
 
-  /// What is cut off at one end.
+  /// The part that is cut off at one end.
   package enum Cut: Sendable, Equatable { case nothing, seconds(Double), motion }
 
   @StepOption("what to cut off at the start: seconds, or motion: the part before the camera moves") var start = Cut.nothing
@@ -27,12 +27,14 @@ package struct Trim: Transform {
 
   package init() {}
 
+  /// Throws `OptionError` where nothing is to be cut off.
   package func validate() throws {
     if start == .nothing, end == .nothing, startFrames == 0, endFrames == 0 {
       throw OptionError("start", "give \"start\", \"end\", \"start-frames\" or \"end-frames\"; without them nothing is cut off")
     }
   }
 
+  /// Drops the rows of both ends. Throws `Rejection` where a cut needs motion and the camera never moves.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     let times = episode.frames.timestamps
     guard let first = times.first, let last = times.last else { return episode }

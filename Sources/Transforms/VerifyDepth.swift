@@ -8,6 +8,7 @@ package struct VerifyDepth: Transform {
   package static let name = "verify-depth"
   package static let summary = "Measures whether the depth shows one real scene; notes or rejects takes where it seems not to"
 
+  /// The treatment of a take whose depth misses a threshold.
   package enum Miss: String, OptionChoice { case finding, reject }
 
   @StepOption("measure every n-th depth map; 10 is what the RealityCam server does, and misses single maps", 1...10_000) var every = 1
@@ -20,6 +21,8 @@ package struct VerifyDepth: Transform {
 
   package init() {}
 
+  /// Measures every n-th depth map of the first depth stream by name. Throws `Rejection` below a threshold with `on-miss: reject`; the data
+  /// never change.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     guard let stream = episode.streams.filter({ $0.value.spec.kind == .depth }).min(by: { $0.key < $1.key })?.value,
       let size = stream.spec.raster?.size

@@ -10,6 +10,7 @@ package struct VerifyHashChain: Transform {
   package static let name = "verify-hash-chain"
   package static let summary = "Checks the hash chain and the device's signature of uploaded bundles"
 
+  /// The evidence that a take must have: any, a chain whose structure is sound, or also the device's signature.
   package enum Level: String, OptionChoice { case none, structure, assertion }
 
   @StepOption(
@@ -18,6 +19,8 @@ package struct VerifyHashChain: Transform {
 
   package init() {}
 
+  /// Checks the evidence of an uploaded bundle; takes without any pass. Throws `Rejection` for less than `require` asks, with the episode
+  /// for the record.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     guard let evidence = episode.evidence else { return episode }
     var verified = episode

@@ -18,7 +18,7 @@ struct FileTree: Sendable {
 
   let root: String
   let isFolder: Bool
-  /// In bytewise order of their paths.
+  /// The files in bytewise order of their paths.
   let files: [File]
 
   /// Most files in a folder.

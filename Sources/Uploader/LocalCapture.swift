@@ -79,7 +79,7 @@ enum CaptureFinder {
     return start.count == 512 && start[257..<262].elementsEqual(Array("ustar".utf8)) ? .session : nil
   }
 
-  /// What a folder is, by the names in it and, where those do not say, the first bytes of its metadata.
+  /// Returns the kind of a folder, by the names in it and, where those do not tell, the first bytes of its metadata.
   private static func folderKind(_ folder: String, _ names: [String]) -> LocalCapture.Kind? {
     let all = Set(names)
     // StackCapture and Stray Scanner.

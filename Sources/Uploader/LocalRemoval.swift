@@ -6,7 +6,7 @@ struct LocalRemoval: Sendable {
   let client: HTTPClient
   let server: ServerAddress
 
-  /// Why nothing was deleted.
+  /// The reason why nothing was deleted.
   struct Refusal: Error, CustomStringConvertible {
     var description: String
   }

@@ -12,7 +12,7 @@ final class QueueFile {
     init(_ number: Int64?) { self = number.map(Value.integer) ?? .null }
   }
 
-  /// What SQLite says of a failure.
+  /// A failure in SQLite's words.
   struct Failure: Error {
     var description: String
   }

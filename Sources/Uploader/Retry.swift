@@ -1,7 +1,7 @@
 package import Foundation
 import Synchronization
 
-/// How long to wait before another attempt.
+/// The delay before another attempt.
 package struct Backoff: Sendable {
   /// Seconds before the first repetition; doubled each time, up to sixty times as long.
   package var unit: Double
@@ -43,7 +43,7 @@ final class Outage: Sendable {
   }
   private let state = Mutex(State())
 
-  /// Until when nothing is tried, in seconds of the system's uptime.
+  /// Time at which attempts begin again, in seconds of the system's uptime.
   var ends: Double { state.withLock { $0.ends } }
 
   /// Counts a failure, unless its attempt began before the last one was counted, and begins a pause. Returns the failures so far.
@@ -62,11 +62,11 @@ final class Outage: Sendable {
   func end() { state.withLock { $0 = State() } }
 }
 
-/// What became of an attempt that did not succeed.
+/// The outcome of an attempt that did not succeed.
 package enum Setback: Error {
   /// Another attempt may succeed. `isOutage`: the server takes nothing at present, whatever is sent.
   case temporary(String, retryAfter: Double? = nil, isOutage: Bool = false)
-  /// No other attempt can.
+  /// A failure that no other attempt can mend.
   case final(String)
   /// Nothing can be sent to this address until a person has changed something.
   case unusable(String)

@@ -51,7 +51,7 @@ extension ServerAddress {
 }
 
 extension Setback {
-  /// What an answer that is no success means.
+  /// Makes the setback that an answer without success stands for.
   ///
   /// - Parameter isUpload: Whether the request was for an upload that the server had made.
   package init(_ answer: HTTPClient.Answer, isUpload: Bool) {

@@ -13,7 +13,7 @@ struct TusUpload: Sendable {
   let outage: Outage
   let abilities = Abilities()
 
-  /// What the server said of itself, and the blocks that connections could take.
+  /// The abilities that the server declared, and the blocks that connections could take.
   final class Abilities: Sendable {
     struct Found: Sendable {
       var takesChecksums = false
@@ -105,7 +105,7 @@ struct TusUpload: Sendable {
     abilities.blocks.withLock { _ = $0.removeValue(forKey: id) }
   }
 
-  /// Notes what the server has.
+  /// Notes the number of bytes that the server has.
   private func keep(_ offset: Int64, _ item: inout UploadQueue.Item) async throws {
     item.sent = offset
     if offset > item.best {
@@ -160,7 +160,7 @@ struct TusUpload: Sendable {
     return location
   }
 
-  /// How many bytes the server has; `nil` where it has the upload no longer, or one of another length.
+  /// Returns the number of bytes that the server has; `nil` where it has the upload no longer, or one of another length.
   private func askOffset(_ location: URL, _ content: UploadContent, _ item: inout UploadQueue.Item) async throws -> Int64? {
     let answer = try await request("HEAD", location)
     if [403, 404, 410].contains(answer.status) { return nil }
@@ -206,6 +206,7 @@ struct TusUpload: Sendable {
 
 /// Calls that wait for a disk, kept off the threads that tasks run on.
 package enum Blocking {
+  /// Runs a call on the global dispatch queue, and returns its result or throws its error.
   package static func run<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
     try await withCheckedThrowingContinuation { continuation in
       DispatchQueue.global().async { continuation.resume(with: Swift.Result { try body() }) }

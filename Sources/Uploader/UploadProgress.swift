@@ -1,7 +1,7 @@
 import Foundation
 import Synchronization
 
-/// What is said about uploads on standard error: a line for each event, and one of rate and time left, which is rewritten on a terminal.
+/// The report on uploads on standard error: a line for each event, and one of rate and time left, which is rewritten on a terminal.
 package final class UploadProgress: Sendable {
   private struct State {
     var underWay: Set<Int64> = []

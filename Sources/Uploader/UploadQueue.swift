@@ -1,6 +1,6 @@
 import Foundation
 
-/// What is to be sent, is being sent and was sent, in a file that outlives the process.
+/// The queue of captures that wait, are being sent or were sent, in a file that outlives the process.
 ///
 /// `@unchecked Sendable`: the file is used on the dispatch queue only. All calls throw `UploaderProblem` where it fails.
 final class UploadQueue: @unchecked Sendable {
@@ -22,12 +22,12 @@ final class UploadQueue: @unchecked Sendable {
     var path: String
     var kind: String
     var state = State.pending
-    /// Of the files, when they were hashed.
+    /// Fingerprint of the files, when they were hashed.
     var fingerprint: String?
     /// Length and SHA-256 of the bytes that are sent.
     var bytes: Int64?
     var sha256: String?
-    /// Where the server takes the bytes.
+    /// Address at which the server takes the bytes.
     var location: String?
     /// Bytes that the server has acknowledged.
     var sent: Int64 = 0
@@ -112,7 +112,7 @@ final class UploadQueue: @unchecked Sendable {
   /// was uploaded has its turn, too, since the server may no longer have it.
   ///
   /// - Parameters:
-  ///   - bytes: What will be sent, as far as known.
+  ///   - bytes: The number of bytes to send, as far as known.
   ///   - again: Whether to send even what was uploaded.
   func add(_ capture: LocalCapture, for server: String, bytes: Int64? = nil, again: Bool = false) async throws -> Item {
     try await withFile { file in
@@ -159,7 +159,7 @@ final class UploadQueue: @unchecked Sendable {
     }
   }
 
-  /// When the next of what is still to be done for a server may be tried, in milliseconds since 1970; `nil` where nothing is left.
+  /// Returns the time at which the next thing may be tried for a server, in milliseconds since 1970; `nil` where nothing is left.
   func nextTime(_ server: String) async throws -> Int64? {
     try await number("MIN(notBefore)", server)
   }
@@ -179,7 +179,7 @@ final class UploadQueue: @unchecked Sendable {
 
   func lock(_ id: Int64) throws -> ItemLock? { try ItemLock(id, file: lockFile) }
 
-  /// The next item whose time has come and that nobody else sends, marked as being sent. `nil` where there is none.
+  /// Returns the next item whose time has come and that no other process sends, marked as being sent. `nil` where there is none.
   func claim(_ server: String, now: Int64) async throws -> (item: Item, lock: ItemLock)? {
     try await withFile { [self] file in
       var (time, last): (Int64, Int64) = (-1, 0)

@@ -4,6 +4,7 @@ import Synchronization
 
 /// `takeset upload`: sends captures to a server by a queue that outlives the process.
 package struct Uploader: Sendable {
+  /// The options of the command.
   package struct Options: Sendable {
     package var to = ""
     package var paths: [String] = []
@@ -12,7 +13,7 @@ package struct Uploader: Sendable {
     /// PEM file of certificates that count beside those of the system.
     package var certificates: String?
     package var jobs = 3
-    /// By default 10; with a watched folder, no limit.
+    /// Attempts per capture: by default 10; with a watched folder, no limit.
     package var maxAttempts: Int?
     package var deletesAfterUpload = false
     package var sendsAgain = false
@@ -59,7 +60,7 @@ package struct Uploader: Sendable {
   private let outage = Outage()
   private let share = Share()
 
-  /// What the tasks of a run share.
+  /// The state that the tasks of a run share.
   private final class Share: Sendable {
     /// Items that this run named or sent.
     let handled = Mutex<Set<Int64>>([])
@@ -295,7 +296,7 @@ package struct Uploader: Sendable {
 
   /// Notes a failed attempt and when to try again. Returns whether the server has taken nothing for as many attempts as there are.
   ///
-  /// - Parameter outageSince: When the attempt began, where it failed because the server takes nothing at present.
+  /// - Parameter outageSince: Time at which the attempt began, if it failed because the server takes nothing at present.
   @discardableResult private func postpone(
     _ item: inout UploadQueue.Item, _ reason: String, _ retryAfter: Double?, outageSince: Double? = nil, isSilent: Bool = false
   ) -> Bool {
@@ -353,5 +354,6 @@ package struct Uploader: Sendable {
     }
   }
 
+  /// Returns the time in milliseconds since 1970.
   package static func now() -> Int64 { Int64(Date().timeIntervalSince1970 * 1000) }
 }

@@ -62,7 +62,7 @@ struct ConvertTakeCommand: ParsableCommand {
   func run() throws { ConversionChild.run() }
 }
 
-/// How inputs are searched for takes.
+/// The options for searching inputs for takes.
 struct InputOptions: ParsableArguments {
   @Flag(help: "Also search directories that are symbolic links; links among the files of a take are never followed.")
   var followLinks = false

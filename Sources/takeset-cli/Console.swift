@@ -3,7 +3,7 @@ import Foundation
 import Model
 import Synchronization
 
-/// Prints a line; nobody may be reading it, which is no reason to stop.
+/// Prints a line. An output that is closed is no reason to stop.
 func standardError(_ line: String) { try? FileHandle.standardError.write(contentsOf: Data((printable(line) + "\n").utf8)) }
 
 /// Prints a result. Ends the program where the reader has closed the pipe: `takeset inspect … | head`.
@@ -17,7 +17,7 @@ func standardOutput(_ text: String) {
   }
 }
 
-/// Prints a line for whoever looks: where it cannot be written, the result is the same, and so is the exit code.
+/// Prints a line for people: if it cannot be written, the result and the exit code stay the same.
 func logLine(_ line: String) { try? FileHandle.standardOutput.write(contentsOf: Data((printable(line) + "\n").utf8)) }
 
 /// Text for a terminal: names and messages of takes could otherwise move its cursor or change its title. Unprintable characters other than

@@ -31,7 +31,7 @@ struct ExplainCommand: ParsableCommand {
       if finding == nil, diagnosis == nil { return nil }
     }
 
-    /// Of a code that is both, the words of the finding, and the loaders of the diagnosis.
+    /// The page as JSON; for a code that is both, the words of the finding, and the loaders of the diagnosis.
     var json: JSONValue { .object((finding?.json ?? [:]).merging(diagnosis?.json ?? [:]) { own, _ in own }) }
 
     /// The first sentence of its meaning, without the full stop.

@@ -106,7 +106,7 @@ struct SelectCommand: ParsableCommand {
   }
 }
 
-/// What `merge` and `select` have in common.
+/// The options that `merge` and `select` have in common.
 struct MergeOptions: ParsableArguments {
   @Option(name: .shortAndLong, help: ArgumentHelp("The dataset directory to write; must not exist.", valueName: "directory"))
   var output: String

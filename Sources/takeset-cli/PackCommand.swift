@@ -63,7 +63,7 @@ struct PackCommand: ParsableCommand {
   }
 }
 
-/// What the process that copies has said, or how it ended.
+/// The last words of the process that copies, or the way it ended.
 private struct PackFailure: Error, CustomStringConvertible { var description: String }
 
 /// The hidden command that `PackCommand` starts.

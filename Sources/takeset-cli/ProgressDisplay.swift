@@ -25,7 +25,7 @@ final class ProgressDisplay: Sendable {
     var isBarShown = false
     /// The start of the batch and what was done before it: a watch is idle between batches, which is no part of its rates.
     var batch = (start: ContinuousClock.now, done: 0, rows: 0, bytes: 0)
-    /// When totals were last printed as JSON.
+    /// Time at which totals were last printed as JSON.
     var totaled = ContinuousClock.now
   }
 
@@ -97,7 +97,7 @@ final class ProgressDisplay: Sendable {
       + warnings.map { "      \(paint.warning("warning"))\($0.times) \($0.code.rawValue):\($0.place) \($0.message)" }
   }
 
-  /// What is done so far: the members of every event in JSON that reports progress.
+  /// Returns the totals so far: the members of every event in JSON that reports progress.
   private func totals(_ state: State) -> [String: JSONValue] {
     let seconds = max(Self.seconds(state.batch.start.duration(to: .now)), 0.001)
     let left = state.end.map { max(0, Self.seconds(ContinuousClock.now.duration(to: $0))) }

@@ -8,7 +8,7 @@ enum PythonPackage {
   ///
   /// - Parameters:
   ///   - extra: The extra of the package that installs what the module imports.
-  ///   - command: What needs it, for the message.
+  ///   - command: The command that needs it, for the message.
   /// - Throws: `OutputFailure` where no Python here has the package.
   static func become(_ module: String, extra: String, for command: String, arguments: [String]) throws -> Never {
     let environment = ProcessInfo.processInfo.environment
@@ -37,8 +37,8 @@ enum PythonPackage {
     throw OutputFailure("cannot run \(python): \(String(cString: strerror(errno)))")
   }
 
-  /// Where the package may be: `$TAKESET_PYTHON` alone or, in this order, the environment that is active, the one that this command is
-  /// installed in, and PATH.
+  /// Returns the interpreters that may have the package: `$TAKESET_PYTHON` alone or, in this order, that of the environment that is active,
+  /// of the one that this command is installed in, and of PATH.
   private static func pythons(_ environment: [String: String]) -> [String] {
     if let set = environment["TAKESET_PYTHON"], !set.isEmpty { return [set] }
     var folders: [String] = []

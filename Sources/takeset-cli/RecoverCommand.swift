@@ -88,7 +88,8 @@ struct RecoverCommand: ParsableCommand {
     if results.contains(where: { $0.failure != nil }) { throw ExitCode(3) }
   }
 
-  /// Recovers what is at or below paths, before a command reads them. Notes what it did; what cannot be recovered is said, and stays as it is.
+  /// Recovers what is at or below paths, before a command reads them. Notes what it did, and names what cannot be recovered, which stays as
+  /// it is.
   ///
   /// - Returns: Whether all is recovered that nobody records or recovers at this moment.
   static func recoverAll(below paths: [String], note: (String) -> Void) -> Bool {
@@ -121,7 +122,7 @@ struct RecoverCommand: ParsableCommand {
 
   private static func trimmed(_ path: String) -> String { path.count > 1 && path.hasSuffix("/") ? String(path.dropLast()) : path }
 
-  /// Where the bundle of a recording is; another path stays.
+  /// Returns the path of a recording's bundle; another path stays.
   static func bundle(of path: String) -> String {
     let trimmed = trimmed(path)
     let bundle = String(trimmed.dropLast(Recovery.suffix.count))

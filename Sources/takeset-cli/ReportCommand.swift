@@ -101,7 +101,7 @@ struct ReportFile {
     }
   }
 
-  /// Writes the page; whoever reads the file sees the old page or the new one.
+  /// Writes the page; a reader of the file sees the old page or the new one, never a part.
   func write(_ html: [UInt8]) throws {
     do {
       try FileManager.default.createDirectory(

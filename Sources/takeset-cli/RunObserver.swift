@@ -25,7 +25,7 @@ final class RunObserver: Sendable {
     (self.log, self.display, self.report, self.metrics) = (log, display, report, metrics)
   }
 
-  /// What was done since the start.
+  /// The totals since the start.
   var totals: Run.Summary { state.withLock(\.totals) }
   /// Whether a take failed and was not written or rejected since.
   var hasFailures: Bool { state.withLock { !$0.failed.isEmpty } }
@@ -79,7 +79,7 @@ final class RunObserver: Sendable {
     }
   }
 
-  /// What a watch does.
+  /// Prints an event of a watch.
   func show(_ event: WatchRun.Event, _ console: OutputOptions, describe: (Run.Summary) -> String, _ style: Style) {
     switch event {
     case .run(let event): show(event)

@@ -4,8 +4,7 @@ import Model
 import Synchronization
 
 /// The takes of a run that need attention: one line each where they are few, grouped by reason where they are many.
-///
-/// Beyond a limit only counts and the first takes of each reason are kept, unless all are asked for.
+/// Only counts and the first takes of each reason are kept beyond a limit, unless all are asked for.
 final class RunReport: Sendable {
   enum Kind: Int, Sendable { case failed, rejected, warning }
 

@@ -47,7 +47,7 @@ struct SimulationOptions: ParsableArguments {
   }
 }
 
-/// How a simulated phone records.
+/// The options of a simulated phone's recording.
 struct RecordingOptions: ParsableArguments {
   @Option(help: "fast: as fast as it can; realtime: each frame at its time. The bytes are the same.")
   var pace = SimulatedBundle.Pace.fast

@@ -76,11 +76,11 @@ struct UploadCommand: ParsableCommand {
   }
 }
 
-/// What the commands that send have in common.
+/// The parts that the sending commands share.
 enum Uploading {
   /// Runs a command and ends with its exit code. SIGINT and SIGTERM cancel it in order; the second one ends it at once.
   ///
-  /// - Parameter afterwards: What is said of an interruption.
+  /// - Parameter afterwards: A sentence to print after an interruption.
   static func run(_ afterwards: String = "", _ body: @escaping @Sendable () async throws -> Int32) throws {
     let ended = DispatchSemaphore(value: 0)
     let outcome = Mutex<Result<Int32, any Error>?>(nil)

@@ -45,7 +45,7 @@ package enum ExternalCheck {
     return carried.isSound && carried.notes.isEmpty && !additions.contains { $0.contains("@") }
   }
 
-  /// What a shard has beside what its record names: paths of objects, and of attributes as `/data/demo_0@task`.
+  /// Returns the additions to a shard that its record does not name: paths of objects, and of attributes as `/data/demo_0@task`.
   private static func additions(to root: Group, _ output: OutputRecord) throws -> [String] {
     var arrays: Set<String> = []
     for array in output.arrays {

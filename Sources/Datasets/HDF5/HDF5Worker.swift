@@ -60,7 +60,7 @@ struct PreparedRow: Sendable {
     /// Moments of the valid elements, for depth; for images the histogram suffices.
     var moments = Moments()
     var isReadable: Bool
-    /// What is to be said of it, whether or not it is readable.
+    /// The findings about the sample, whether or not it is readable.
     var findings: [Finding] = []
   }
   /// Cells by raster.

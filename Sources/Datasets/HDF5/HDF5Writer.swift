@@ -15,6 +15,7 @@ package struct HDF5Writer: Writer {
 
   package init() {}
 
+  /// Throws `OptionError` where images are to be stored unchanged (`jpeg-source`) and a transform changes them.
   package func check(_ transforms: [any Transform]) throws {
     guard storage.image == .jpegSource, let step = transforms.first(where: { type(of: $0).changesImages }) else { return }
     throw OptionError(
@@ -23,16 +24,19 @@ package struct HDF5Writer: Writer {
     )
   }
 
+  /// Returns the records of the arrays that have a digest, without their digests, which depend on the data.
   package func plan(_ episode: Episode) throws -> [ArrayRecord] {
     try ShardLayout(episode, storage).arrays.filter { $0.digestOf != nil }.map(\.record)
   }
 
   package func blocks(_ episode: Episode) -> RowBlocks { ShardLayout.blocks(of: episode) }
 
+  /// Creates the file under a temporary name, with attributes and empty arrays.
   package func open(_ episode: Episode, identity: ShardIdentity, at path: String) throws -> any ShardWriter {
     try HDF5Shard(layout: ShardLayout(episode, storage), identity: identity, path: path, name: DatasetFiles.shard(of: episode.id.text))
   }
 
+  /// Writes `dataset.h5`, whose members are external links to the shards.
   package func publish(
     _ members: [DatasetMember], normalization: (any NormalizationRule)?, identity: ShardIdentity, in directory: String
   ) throws -> PublishedIndex {

@@ -8,16 +8,16 @@ import Steps
 /// The library opens it only after that is known, since it has been seen to crash on damaged files.
 package struct RecordedShard: Sendable {
   let path: String
-  /// What the file was when it was opened.
+  /// The file's stamp when it was opened.
   let stamp: FileStamp
-  /// Where its chunks are; `nil` where another program has written to it, so that only the library can find them.
+  /// The places of its chunks; `nil` where another program has written to it, so that only the library can find them.
   let map: FileMap?
   /// A sentence that names what another program has added; `nil` if none has written to it.
   package let note: String?
 
   /// Throws `FileError`, `TakeFailure` where it is not a regular file, or `FileMap.Damaged` where its contents are not those recorded.
   ///
-  /// - Parameter checks: How its contents are compared if another program has written to it; `none` refuses it then.
+  /// - Parameter checks: The check of its contents if another program has written to it; `none` refuses it then.
   package init(_ path: String, _ output: OutputRecord, _ checks: Verification.ExternalChecks) throws {
     self.path = path
     try WrittenShard.checkFolder(of: path)

@@ -46,6 +46,7 @@ package struct ShardLayout: Sendable {
     /// The encoding of images that are stored as files; `nil` for arrays.
     package var encoding: Encoding?
 
+    /// The encoding of images that are stored as files, one a row.
     package enum Encoding: Sendable, Equatable {
       /// The source's own files.
       case source
@@ -57,6 +58,7 @@ package struct ShardLayout: Sendable {
     /// The same of the row after each row, where the next observations are stored.
     package var next: Next?
 
+    /// Indices into `arrays`: the samples of the row after each row, and their mask.
     package struct Next: Sendable {
       package var samples: Int
       package var mask: Int?
@@ -65,6 +67,7 @@ package struct ShardLayout: Sendable {
 
   /// A small array, whose rows are computed when all frames have been read.
   package struct Column: Sendable {
+    /// The values of a column, or the stream that they are read from.
     package enum Content: Sendable {
       case integers([Int64])
       case floats([Float])

@@ -6,6 +6,9 @@ package import Model
 ///
 /// Read with libhdf5, so the caller makes sure that the file is intact or reads it in a process of its own. All members throw `HDF5Error` for
 /// a file that another program has damaged.
+///
+///     let episode = try StoredEpisode(file.root)
+///     let first = try episode.observation("depth").read(rows: 0..<1)
 package struct StoredEpisode {
   package let demo: String
   package let data: Group
@@ -18,6 +21,7 @@ package struct StoredEpisode {
   /// The id of the episode; `nil` if another program has removed it.
   package func id() throws -> String? { try data.textAttribute(ShardNames.takeID) }
 
+  /// Returns the name of the reader that read the take; `nil` if another program has removed it.
   package func reader() throws -> String? { try data.textAttribute(ShardNames.reader) }
 
   /// The number of rows, which another program may have set to any number.
@@ -34,14 +38,17 @@ package struct StoredEpisode {
 
   // MARK: Observations
 
+  /// Returns the names of the arrays in `obs`, in name order. Groups, which only another program adds, are left out.
   package func observationNames() throws -> [String] {
     try data.group(ShardNames.observations).members().filter { $0.kind == .dataset }.map(\.name)
   }
 
+  /// Opens an array of `obs`. Its first axis is the rows.
   package func observation(_ name: String) throws -> HDF5Array { try data.dataset("\(ShardNames.observations)/\(name)") }
 
   package var hasNextObservations: Bool { data.contains(ShardNames.nextObservations) }
 
+  /// Returns the names of the arrays in `next_obs`, in name order; none where next observations are not stored.
   package func nextObservationNames() throws -> [String] {
     hasNextObservations ? try data.group(ShardNames.nextObservations).members().map(\.name) : []
   }

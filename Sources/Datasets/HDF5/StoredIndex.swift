@@ -7,7 +7,7 @@ package struct StoredIndex {
   private let root: Group
   private let data: Group
 
-  /// `nil` for a file that is none of Takeset's.
+  /// `nil` for a file that Takeset did not write.
   package init?(_ root: Group) throws {
     guard try root.textAttribute("format") == "takeset", root.contains(ShardNames.allData) else { return nil }
     (self.root, data) = (root, try root.group(ShardNames.allData))

@@ -7,6 +7,7 @@ package import Model
 ///
 /// Read with libhdf5, so the caller makes sure that the file is intact or reads it in a process of its own.
 package struct StoredRow: Sendable {
+  /// The part of one array that belongs to the row.
   package struct Field: Sendable {
     /// Path in the file, with a leading slash.
     package var path: String
@@ -23,11 +24,11 @@ package struct StoredRow: Sendable {
     package var encoding: String?
     /// Width and height of such images.
     package var imageSize: ImageSize?
-    /// Where what the row should be is recorded: `row` for a digest of the row, `array` for one of the whole array.
+    /// The scope of the digest that the row is checked by: `row` for a digest of the row, `array` for one of the whole array.
     package var recordedDigestOf: String?
     /// The row's recorded digest, where each row has one.
     package var recordedDigest: Digest?
-    /// How the array differs from its record.
+    /// The difference between the array and its record.
     package var problem: String?
   }
 
@@ -46,7 +47,7 @@ package struct StoredRow: Sendable {
   package let takeID: String
   package let clock: String
   package let timeline: String
-  /// By path without the episode: `data/obs/pose`, `meta/streams/pose/dt_ns`.
+  /// The arrays by path without the episode: `data/obs/pose`, `meta/streams/pose/dt_ns`.
   package private(set) var fields: [String: Field] = [:]
   package private(set) var readings: [Reading] = []
 
@@ -190,11 +191,13 @@ package struct StoredRow: Sendable {
       || key.hasPrefix("meta/streams/\(stream)/")
   }
 
+  /// Returns the whole number of a field with one element; `nil` without the field, and for several elements or a fraction.
   package func integer(_ key: String) -> Int64? {
     guard let field = fields[key], field.bytes.count == field.type.size else { return nil }
     return field.values.first.flatMap { Int64(exactly: $0) } ?? field.wideInteger
   }
 
+  /// Returns the first number of a field; `nil` without the field, or for one of bytes.
   package func number(_ key: String) -> Double? { fields[key]?.values.first }
 }
 
@@ -208,6 +211,7 @@ extension StoredRow.Field {
     return bytes.withUnsafeBytes { Int64(littleEndian: $0.loadUnaligned(as: Int64.self)) }
   }
 
+  /// Returns row-major, little-endian elements as numbers; none for a type that is not numeric. Bytes of an incomplete element are ignored.
   package static func numbers(_ bytes: [UInt8], _ type: Datatype) -> [Double] {
     bytes.withUnsafeBytes { raw in
       func all<Number>(_ kind: Number.Type, _ number: (Number) -> Double) -> [Double] {

@@ -7,7 +7,7 @@ import Steps
 /// A shard that cursors open when they need it and close afterwards: a dataset may have more shards than a process may open files.
 struct StoredFile: Sendable {
   let path: String
-  /// What the file was when its structure was read.
+  /// The file's stamp when its structure was read.
   let stamp: FileStamp
 
   /// Opens the shard as bytes. Throws `FileError`, or `TakeFailure` where it is another file by now.

@@ -10,7 +10,7 @@ import Steps
 package struct WrittenShard: Sendable {
   let slice: FileSlice
   let map: FileMap
-  /// What the file was when it was opened.
+  /// The file's stamp when it was opened.
   let stamp: FileStamp
   var size: Int64 { slice.count }
 

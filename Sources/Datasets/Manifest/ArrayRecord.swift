@@ -74,6 +74,7 @@ package struct OutputRecord: Sendable, Equatable {
     self.contentDigest = contentDigest ?? Self.contentDigest(of: arrays)
   }
 
+  /// Returns the digest of a file's contents: SHA-256 of the lines `DIGEST  PATH`, sorted by their bytes, as `sha256sum` prints them.
   package static func contentDigest(of arrays: [ArrayRecord]) -> Digest {
     let lines = arrays.map { Array("\($0.digest?.description ?? "")  \($0.path)\n".utf8) }.sorted { $0.lexicographicallyPrecedes($1) }
     return Digest.of(pieces: lines)

@@ -14,13 +14,13 @@ package final class ManifestFile: Sendable {
   let takes: [TakeEntry]
   /// The recorded digest of the record.
   let recordDigest: String
-  /// Without its member `takes`, which `locations` reads.
+  /// The run without its member `takes`, which `locations` reads.
   let run: JSONValue
   /// Whether it is of format 1.
   let isEarlier: Bool
 
   private let file: ManifestBytes
-  /// Where the values of `record`, `run` and `run.takes` are.
+  /// Byte ranges of the values of `record`, `run` and `run.takes` in the file.
   private let places: [String: Range<Int64>]
   private let runDigest: String
   private let hasOtherMembers: Bool
@@ -87,7 +87,7 @@ package final class ManifestFile: Sendable {
   /// The record of a take. Throws `FileError`, or another error where it cannot be understood.
   func record(of take: TakeEntry) throws -> TakeRecord { try TakeRecord(json: file.bytes(take.place)) }
 
-  /// Where the takes were when they were converted, by their ids; only those wanted.
+  /// Returns the paths of the wanted takes when they were converted, by id.
   func locations(_ isWanted: (String) -> Bool = { _ in true }) throws -> [String: String] {
     guard let place = places[Self.takesOfRun] else { return [:] }
     let reader = file.reader(from: place.lowerBound)

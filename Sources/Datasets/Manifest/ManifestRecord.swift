@@ -3,6 +3,7 @@ package import Model
 
 /// The manifest's `record` without its takes, which a `ManifestFile` lists and reads one at a time.
 package struct ManifestRecord: Sendable {
+  /// The file `dataset.h5` that links to all shards.
   package struct Index: Sendable, Equatable {
     package var path: String
     package var bytes: Int64
@@ -45,7 +46,7 @@ package struct ManifestRecord: Sendable {
   /// The digests that its shards and its journal may have; those of takes of Takeset 0.3.0 have that of the whole pipeline.
   package var shardDigests: Set<String> { [conversionDigest ?? pipelineDigest, pipelineDigest] }
 
-  /// What the record says of all takes and its takes do not: an episode that is listed twice, and totals that are other sums.
+  /// Returns the contradictions between the record and its takes: an episode that is listed twice, and totals that are other sums.
   func contradictions(with takes: [TakeEntry]) -> [String] {
     var sentences = Dictionary(grouping: takes, by: \.id).filter { $1.count > 1 }.keys.sorted().map { "lists \($0) more than once" }
     func count(_ outcome: TakeRecord.Outcome) -> Int { takes.count { $0.outcome == outcome } }
@@ -78,8 +79,10 @@ extension JSONReader {
   fileprivate func findings() throws -> [Finding] { try list { try Finding(self) } }
 }
 
-/// What is kept in memory of a take in a manifest: a few hundred bytes. A `ManifestFile` reads its record, which is many times as long.
+/// The part of a take's record that is kept in memory: a few hundred bytes. A `ManifestFile` reads the whole record, which is many times as
+/// long.
 package struct TakeEntry: Sendable, Equatable {
+  /// The shard of a written take. Its digests are in the whole record.
   package struct Output: Sendable, Equatable {
     /// Relative to the dataset's directory.
     package var path: String
@@ -91,7 +94,7 @@ package struct TakeEntry: Sendable, Equatable {
   package var reader: String?
   package var outcome: TakeRecord.Outcome
   package var output: Output?
-  /// Where its record is in the file, in bytes.
+  /// Byte range of its record in the file.
   var place: Range<Int64>
 
   package var framesOut: Int { output?.samples ?? 0 }

@@ -5,8 +5,10 @@ package import Steps
 
 /// The manifest's record of one take. Plain data: it can be decoded from the manifest, the journal or a worker's result.
 package struct TakeRecord: Sendable, Equatable {
+  /// The outcome of a conversion: a step may reject a take, which is a decision; a take fails where it cannot be read or written.
   package enum Outcome: String, Sendable { case written, rejected, failed }
 
+  /// A file of the take that was read, by its content.
   package struct Input: Sendable, Equatable {
     /// Relative to the take, `/`-separated.
     package var path: String
@@ -19,6 +21,7 @@ package struct TakeRecord: Sendable, Equatable {
     }
   }
 
+  /// A stream as the sensor gave it, before any step: samples are not rows.
   package struct StreamRecord: Sendable, Equatable {
     package var name: StreamName
     package var samples: Int
@@ -30,13 +33,14 @@ package struct TakeRecord: Sendable, Equatable {
     }
   }
 
+  /// A step that ran, with the frames that it took and gave.
   package struct Step: Sendable, Equatable {
     package var name: String
     package var options: JSONValue
     package var framesIn: Int
     package var framesOut: Int
     package var dropped: [Dropped]
-    /// Rows whose frame an earlier row has, and ticks in gaps; of steps that resample.
+    /// Rows that repeat the frame of an earlier row, and ticks in gaps; only of steps that resample.
     package var repeated: Int?
     package var skippedTicks: Int?
 
@@ -48,6 +52,7 @@ package struct TakeRecord: Sendable, Equatable {
       )
     }
 
+    /// The number of frames that a step dropped for a reason, such as `blurred`.
     package struct Dropped: Sendable, Equatable {
       package var reason: String
       package var count: Int
@@ -56,6 +61,7 @@ package struct TakeRecord: Sendable, Equatable {
     }
   }
 
+  /// The placement of a stream on the frames' timeline. Offsets and the residual are in nanoseconds.
   package struct Alignment: Sendable, Equatable {
     package var stream: StreamName
     package var method: String

@@ -51,12 +51,13 @@ extension TakeRecord {
   }
 }
 
-/// To and from a process of its own a record goes as in the manifest, so that what comes back is read with the same care.
+/// A record goes to a process of its own, and back, in the form of the manifest, so that it is read with the same care.
 extension TakeRecord: Codable {
   package init(from decoder: any Decoder) throws {
     self = try TakeRecord(json: Array(decoder.singleValueContainer().decode(String.self).utf8))
   }
 
+  /// Encodes the record as the text of its canonical JSON.
   package func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
     try container.encode(String(decoding: canonicalBytes, as: UTF8.self))
@@ -306,7 +307,7 @@ extension JSONReader {
   /// A text that Takeset has written as one line, and somebody may have changed.
   func line() throws -> String { try string().onOneLine }
 
-  /// What a record calls a take or an episode: never a path that leads elsewhere.
+  /// Reads the name of a take or an episode, which is never a path that leads elsewhere.
   func plainName() throws -> String {
     guard let name = PlainName(try string()) else { throw UnexpectedValue(expected: "the name of a take that a file can have") }
     return name.text

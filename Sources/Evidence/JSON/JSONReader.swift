@@ -18,6 +18,11 @@ package struct JSONError: Error, Equatable, CustomStringConvertible {
 /// Capture apps write pose files of tens of megabytes. This reader exists because no library offers all three of these: seconds converted
 /// to exact nanoseconds from their digits, the bare `NaN` tokens that Python writes, and the leading entries of a file that was cut off,
 /// with line and column of the cut. Memory use is limited to the window, whatever the size of the file.
+///
+///     let reader = JSONReader(bytes)
+///     var isFirst = true
+///     try reader.beginArray()
+///     while try reader.nextElement(isFirst: &isFirst) { entries.append(try reader.value()) }
 package final class JSONReader {
   /// Fills the start of a buffer and returns the number of bytes; 0 at the end.
   package typealias Refill = (UnsafeMutableRawBufferPointer) throws -> Int
@@ -149,6 +154,7 @@ package final class JSONReader {
   /// A number of seconds as an exact timestamp; `nil` for NaN, infinities and times beyond 292 years.
   package func seconds() throws -> Timestamp? { Timestamp(decimalSeconds: try numberText()) }
 
+  /// Reads a text, with its escapes resolved.
   package func string() throws -> String {
     try expect(UInt8(ascii: "\""), "text")
     fill()

@@ -86,6 +86,7 @@ extension JSONValue {
 
   package var canonicalText: String { String(decoding: canonicalBytes, as: UTF8.self) }
 
+  /// Appends the value in the canonical form of RFC 8785: members sorted, no white space, numbers as ECMAScript writes them.
   package func appendCanonical(to output: inout [UInt8]) {
     switch self {
     case .null: output += "null".utf8
@@ -192,6 +193,7 @@ extension JSONValue: Codable {
     }
   }
 
+  /// Encodes the bare value, without the name of its case.
   public func encode(to encoder: any Encoder) throws {
     var container = encoder.singleValueContainer()
     switch self {

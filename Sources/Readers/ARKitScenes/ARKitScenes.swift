@@ -12,6 +12,7 @@ package struct ARKitScenes: Reader {
   package static let summary = "ARKitScenes scenes: images, depth with confidence, intrinsics, interpolated poses"
   package static let needsFFmpeg = false
 
+  /// The folder that images come from; `auto` is the one with the largest images.
   package enum Images: String, OptionChoice {
     case auto, wide
     case vgaWide = "vga-wide"
@@ -36,6 +37,7 @@ package struct ARKitScenes: Reader {
   private static let depthFolder = "lowres_depth", confidenceFolder = "confidence"
   private static let usualIntrinsics = "lowres_wide_intrinsics"
 
+  /// Recognizes a folder, or an archive, that has the trajectory file and a folder of images.
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard place.isDirectory else { return try archived(place) }
     // The names are known already; to ask for one would be a system call more for each folder that is searched.

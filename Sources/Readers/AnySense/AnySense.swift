@@ -29,6 +29,7 @@ package struct AnySense: Reader {
 
   // MARK: Files
 
+  /// Recognizes a folder, or an archive, with a table of AR poses.
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard place.isDirectory else { return try archived(place) }
     let members = try place.members()

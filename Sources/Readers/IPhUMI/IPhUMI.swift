@@ -33,6 +33,7 @@ package struct IPhUMI: Reader {
 
   // MARK: Files
 
+  /// Recognizes a JSON file by its keys, or by its depth file, if the video of its name is beside it; an archive by the same names.
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard !place.isDirectory else { return nil }
     guard place.name.hasSuffix(".json") else { return try archived(place) }

@@ -18,7 +18,7 @@ struct IPhUMIFile {
   private(set) var isRepeat: [Bool] = []
   private(set) var intrinsics: Intrinsics?
   private(set) var wideIntrinsics: Intrinsics?
-  /// What is kept for the record: side, type, names of the session, the gripper and the tasks.
+  /// Details for the record: side, type, names of the session, the gripper and the tasks.
   private(set) var details: [String: JSONValue] = [:]
 
   /// Keys that only these files have.
@@ -89,7 +89,7 @@ struct IPhUMIFile {
   /// 0 or 1, as some programs write truth values.
   private static func flag(_ number: Int64?) -> Bool? { number == 0 ? false : number == 1 ? true : nil }
 
-  /// Where the list cannot be that of the maps, none of them is known to be new.
+  /// Returns which maps repeat the one before them. If the list cannot be that of the maps, none is known to be new.
   private static func repeats(_ list: [Bool?], of maps: Int, _ file: String, _ notes: FindingCollector) -> [Bool] {
     let known = list.compactMap(\.self)
     if list.isEmpty || known.count == maps && known.count == list.count { return known }

@@ -36,7 +36,7 @@ struct CSVFile {
 
   /// Throws `TakeFailure` when the file is larger than `limit` bytes or cannot be read.
   ///
-  /// - Parameter separator: What fields are separated by: a comma, or a space, of which there may be several.
+  /// - Parameter separator: The character between fields: a comma, or a space, of which there may be several.
   init(_ inputs: TakeInputs, _ entry: Int, limit: Int, separator: Character = ",") throws {
     self.separator = separator.asciiValue ?? UInt8(ascii: ",")
     var bytes: [UInt8] = []

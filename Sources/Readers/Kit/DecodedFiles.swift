@@ -8,7 +8,7 @@ struct DecodedFiles: SampleSource {
   /// sentence without the file.
   typealias Decode = @Sendable (_ file: [UInt8], _ rows: inout [UInt8]) throws -> Void
 
-  /// What is wrong with a file, as a sentence without the file.
+  /// A fault of a file, as a sentence without the file.
   struct Problem: Error, CustomStringConvertible {
     let description: String
     init(_ description: String) { self.description = description }
@@ -21,7 +21,7 @@ struct DecodedFiles: SampleSource {
   /// Entries of `inputs`; `nil` where the file is missing.
   let files: [Int?]
   let undecodable: FindingCode
-  /// What is said of a missing file.
+  /// The finding for a missing file.
   var missing = Finding(.depthMissing, "depth maps without a file of their number")
   let decode: Decode
 

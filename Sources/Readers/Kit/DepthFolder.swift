@@ -8,7 +8,7 @@ struct DepthFolder {
   /// Notes maps that no pose names, and names without a map.
   ///
   /// - Parameter what: Source of the depth map names, for messages: `poses.json`.
-  /// - Parameter causes: Why maps are not there, in parentheses, where the format knows.
+  /// - Parameter causes: The reason why maps are missing, in parentheses, where the format knows it.
   init(_ files: [Int64: Int], of poses: PoseList, _ what: String, causes: String = "", _ notes: FindingCollector) {
     let orphans = Set(files.keys).subtracting(poses.entries.compactMap(\.depthIndex)).count
     if orphans > 0 {

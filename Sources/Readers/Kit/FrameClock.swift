@@ -1,9 +1,9 @@
 import Model
 
-/// Which frame of a session each sample of a video is, and when. The writer of the video skips a frame when it is not ready, although the
-/// session lists its time, so there may be fewer samples than times.
+/// The frame of a session for each sample of a video, and its time. The writer of the video skips a frame when it is not ready, although
+/// the session lists its time, so there may be fewer samples than times.
 struct FrameClock {
-  /// How far a listed time, which is rounded to a millisecond, may be from that of its sample.
+  /// Greatest difference between a listed time, which is rounded to a millisecond, and that of its sample, in nanoseconds.
   static let tolerance: Int64 = 5_000_000
   /// Frames at the start that one of the two lists may lack.
   private static let reach = 60
@@ -22,7 +22,7 @@ struct FrameClock {
 
   /// - Parameter listed: Times by position; `nil` where a frame has no image.
   /// - Parameter presented: Presentation times of the samples in nanoseconds, ascending.
-  /// - Parameter tolerance: How far a listed time may be from that of its sample.
+  /// - Parameter tolerance: Greatest difference between a listed time and that of its sample.
   init(listed: [Timestamp?], presented: [Int64], tolerance: Int64 = FrameClock.tolerance) {
     let known = listed.enumerated().compactMap { position, time in time.map { (position: position, time: $0) } }
     guard let first = presented.first, !known.isEmpty else { return }

@@ -35,7 +35,7 @@ struct FrameRecords {
 
   /// Reads the files in the order of their numbers. One that is no JSON costs its frame.
   ///
-  /// - Parameter keys: What is kept of each.
+  /// - Parameter keys: The keys that are kept of each.
   init(_ files: [Int64: Int], in inputs: TakeInputs, keys: Set<String>, timeKey: String? = nil, notes: FindingCollector) throws {
     var damaged: [Finding] = []
     for (number, file) in files.sorted(by: { $0.key < $1.key }) {

@@ -3,7 +3,7 @@ import Model
 
 /// Intrinsics of a frame as its format gives them.
 enum GivenIntrinsics: Equatable {
-  /// In pixels of images of this size; `nil` where the format does not say for which.
+  /// Numbers in pixels of images of this size; `nil` where the format does not name the size.
   case pixels(Intrinsics, of: ImageSize?)
   /// The angle that images span from left to right, in radians, and the one from top to bottom where it is known. The principal point is the
   /// middle.
@@ -11,7 +11,7 @@ enum GivenIntrinsics: Equatable {
   /// Numbers that are none, with what is wrong with them: a sentence without the frame.
   case unusable(String)
 
-  /// What numbers have to be, for messages.
+  /// The requirements on the numbers, for messages.
   static let expected = "expected fx, fy, cx and cy, with positive focal lengths and another center than 0, 0"
 
   /// fx, fy, cx, cy as read, in pixels of images of a size.
@@ -19,11 +19,11 @@ enum GivenIntrinsics: Equatable {
     self = numbers.flatMap { Intrinsics($0) }.map { GivenIntrinsics.pixels($0, of: size) } ?? .unusable(Self.expected)
   }
 
-  /// What is wrong with the numbers.
+  /// The fault of the numbers.
   var problem: String? { if case .unusable(let reason) = self { reason } else { nil } }
   var size: ImageSize? { if case .pixels(_, let size) = self { size } else { nil } }
 
-  /// In pixels of images of `full`. What is given without a size is for such images.
+  /// Returns the intrinsics in pixels of images of `full`, which is also taken as the size where none is given.
   func intrinsics(for full: ImageSize) -> Intrinsics? {
     switch self {
     case .pixels(let intrinsics, let size): return intrinsics.scaled(from: size ?? full, to: full)
@@ -35,8 +35,8 @@ enum GivenIntrinsics: Equatable {
     }
   }
 
-  /// What is wrong with the model of a camera, by its name in COLMAP, nerfstudio or OpenCV, for pixels that have directions by four numbers; `nil`
-  /// for a pinhole, with or without distortion. A name that is not known may be anything.
+  /// Returns the fault of a camera model, by its name in COLMAP, nerfstudio or OpenCV, for pixels that have directions by four numbers;
+  /// `nil` for a pinhole, with or without distortion. A name that is not known may be anything.
   static func problem(ofModel name: String) -> String? {
     let plain = name.uppercased().filter(\.isLetter)
     return pinholes.contains(plain) ? nil : "the camera model is \(name), and a pinhole has other directions for the same numbers"

@@ -53,7 +53,7 @@ struct InertialTable {
       "half of the accelerations are beyond \(Float(median)) m/s²; expected 9.8 of a sensor that feels gravity: their unit may be another",
       file: file)
   }
-  /// What the median of accelerations with gravity is, in m/s²: moved hands feel twice or half of it.
+  /// Range of the median of accelerations with gravity, in m/s²: moved hands feel twice or half of it.
   private static let gravities = 4.9...19.6
 
   /// Counts a line or object that is not a reading.

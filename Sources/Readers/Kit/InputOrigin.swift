@@ -2,7 +2,7 @@ import Evidence
 import Model
 import Steps
 
-/// An entry of a take's inputs, or a part of one, as the place that samples come from. Looked up when somebody asks.
+/// An entry of a take's inputs, or a part of one, as the place that samples come from. Looked up only when it is asked for.
 struct InputOrigin: Sendable {
   let inputs: TakeInputs
   let entry: Int

@@ -7,9 +7,10 @@ package enum IntrinsicsCheck {
   /// Along the longer side of the image, in degrees: telephoto lenses have 30 and more, ultra-wide ones 105 to 120.
   private static let fieldOfView = 30.0...120.0
 
-  /// How far from the middle the principal point of a phone's camera is at most, as a part of the side: moved by the stabilizer, 4 %.
+  /// Greatest distance of a phone camera's principal point from the middle, as a part of the side; the stabilizer moves it by up to 4 %.
   private static let offCenter = 0.08
 
+  /// Returns one finding per camera whose intrinsics, constant or at any moment, no phone has.
   package static func findings(_ episode: Episode) -> [Finding] {
     episode.cameras.sorted { $0.key < $1.key }.compactMap { _, camera -> Finding? in
       guard let track = camera.intrinsicsTrack else { return nil }

@@ -9,13 +9,13 @@ struct JSONFields {
   /// Path of the object in its file: `.frames[3]`.
   var path = ""
 
-  /// What a factor between units may be: from micrometers to kilometers, with meters between them, and more.
+  /// Range of a factor between units: from micrometers to kilometers, with meters between them, and more.
   private static let scales = 1e-6...1e6
   private static let sides = 1.0...65_535.0
 
   /// A finite number; `nil` where the key is missing or null.
   ///
-  /// - Parameter expected: What it has to be, for messages.
+  /// - Parameter expected: The requirement on it, for messages.
   func number(_ key: String, in range: ClosedRange<Double>? = nil, _ expected: String? = nil) throws -> Double? {
     guard let value = members[key], value != .null else { return nil }
     let known = range ?? -.greatestFiniteMagnitude ... .greatestFiniteMagnitude

@@ -3,6 +3,7 @@ import Steps
 
 /// Options of readers of a video with a list of its frames' times.
 package struct MoviePairingOptions: StepOptionGroup {
+  /// The treatment of a video that fits its list of times after several shifts.
   package enum Ambiguity: String, OptionChoice { case mask, assume }
 
   @StepOption(
@@ -12,7 +13,7 @@ package struct MoviePairingOptions: StepOptionGroup {
 
   package init() {}
 
-  /// What is said of a video that has other frames than a list, where nobody knows which.
+  /// Returns the finding about a video that has other frames than a list, where it is unknown which are missing.
   ///
   /// - Parameter listed: The list with the number of its times: `rgbTimes has 60 times`.
   func finding(frames: Int, listed: String, file: String) -> Finding {
@@ -23,14 +24,14 @@ package struct MoviePairingOptions: StepOptionGroup {
   }
 }
 
-/// What a list of frames' times claims, examined against the video before any of it is believed.
+/// A check of a list of frames' times against the video, before any of its times is believed.
 enum ListedTimes {
   /// Throws `TakeFailure` where the clock of the list was set during the take.
   ///
   /// - Parameter listed: In the order of the list.
   /// - Parameter presented: Presentation times of the video's samples in nanoseconds, ascending; empty where they are an encoder's, which may lack the
   ///   camera's gaps.
-  /// - Parameter tolerance: How far a listed time may be from that of its sample (nanoseconds).
+  /// - Parameter tolerance: Greatest difference between a listed time and that of its sample (nanoseconds).
   static func refuseStep(_ listed: [Timestamp?], presented: [Int64], named list: String, file: String, tolerance: Int64) throws {
     let known = listed.compactMap { $0?.nanoseconds }
     guard known.count > 3, let step = back(known, tolerance) ?? ahead(known, presented, tolerance) else { return }
@@ -44,7 +45,7 @@ enum ListedTimes {
 
   private typealias Step = (index: Int, nanoseconds: Int64)
 
-  /// Where times go back for longer than one line that is wrong.
+  /// Returns the step at which times go back for longer than one line that is wrong.
   private static func back(_ known: [Int64], _ tolerance: Int64) -> Step? {
     let steps = zip(known.dropFirst(), known).map { $0 &- $1 }
     let usual = steps.sorted()[steps.count / 2]
@@ -54,7 +55,7 @@ enum ListedTimes {
     .map { ($0, known[$0] &- known[$0 - 1] &- usual) }
   }
 
-  /// Where the differences of as many times and samples are one constant before a place and another after it.
+  /// Returns the step before and after which the differences of as many times and samples are two constants.
   private static func ahead(_ known: [Int64], _ presented: [Int64], _ tolerance: Int64) -> Step? {
     guard known.count == presented.count, let last = presented.last, let first = presented.first else { return nil }
     let period = (last &- first) / Int64(presented.count - 1)

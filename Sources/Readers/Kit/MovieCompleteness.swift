@@ -3,7 +3,7 @@ import Model
 import Steps
 
 extension TakeInputs {
-  /// What a video lacks that is still being written: its index comes last.
+  /// Returns the part that a video still lacks while it is being written: its index comes last.
   func unfinishedMovie() throws -> String? {
     for (index, entry) in entries.enumerated() where entry.role == .movie {
       do {

@@ -26,13 +26,13 @@ struct NumberedCapture {
   var clock: Clock
   /// Entries of the images.
   var images: [Int64: Int]
-  /// Where images are, for messages: `rgb`.
+  /// The place of images, for messages: `rgb`.
   var imagePlace: String
   /// Whether the app makes images of some poses only, so that the others miss nothing.
   var hasFewImages = false
   var usualIntrinsics: GivenIntrinsics?
   var intrinsics: [Int64: GivenIntrinsics] = [:]
-  /// Why images and depth maps that the poses name are not there, in parentheses, where the format knows.
+  /// The reason why images and depth maps that the poses name are missing, in parentheses, where the format knows it.
   var imageCauses = "", depthCauses = ""
   /// The source's own number of a frame, where frames are in another order.
   var sourceNumber: (Int64) -> Int64 = { $0 }
@@ -127,7 +127,7 @@ extension NumberedCapture.Maps {
 
   /// Throws `TakeFailure` where the maps are too large, or none of them can be decoded.
   ///
-  /// - Parameter file: What says how large they are.
+  /// - Parameter file: The file that declares their size.
   func check(_ file: String? = nil) throws {
     guard max(size.width, size.height) <= sideLimit else {
       throw TakeFailure(.limit, "the depth maps are \(size), over the limit of \(sideLimit)x\(sideLimit)", file: file)

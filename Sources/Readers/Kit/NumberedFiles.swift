@@ -11,8 +11,8 @@ package enum NumberedFiles {
     entries(role, in: inputs, isPadded: isPadded, digits: digits).mapValues { $0[0] }
   }
 
-  /// The entries of images, which may have several endings. Of two of one number, `0.jpg` and `0.png`, the one whose ending is more frequent
-  /// is taken.
+  /// The entries of images, which may have several endings. If two have one number, `0.jpg` and `0.png`, the one with the more frequent
+  /// ending is taken.
   static func images(in inputs: TakeInputs, isPadded: Bool = true, _ notes: FindingCollector) -> [Int64: Int] {
     one(of: entries(.image, in: inputs, isPadded: isPadded), in: inputs, notes)
   }

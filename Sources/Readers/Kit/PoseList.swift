@@ -22,7 +22,7 @@ struct PoseList {
   /// Source file, and its name for the frame number; for messages.
   let file: String
   let number: String
-  /// What the entries are, for messages.
+  /// The name of the entries, for messages.
   var what = "poses"
 
   /// Sorts entries by number and marks those whose time is out of order. Throws `TakeFailure` when too many are.
@@ -95,8 +95,8 @@ struct PoseList {
 struct FrameJoin {
   /// Indices into the entries.
   private(set) var rows: [Int] = []
-  /// Where each of the rows is among the source's frames: its number, where numbers count frames, or else its place among all numbers that have a pose
-  /// or an image. `nil` where all are rows.
+  /// The place of each row among the source's frames: its number, where numbers count frames, or else its place among all numbers that have
+  /// a pose or an image. `nil` where all are rows.
   private(set) var places: [Int]?
   private(set) var dropped: [Episode.Dropped] = []
   /// Count of frame numbers that have a pose or an image.
@@ -107,7 +107,7 @@ struct FrameJoin {
   /// - Parameter images: The source's image of each number; `nil` where a take has only poses, without images.
   /// - Parameter unpaired: Number of images where nobody knows which is which; `images` is then `nil`.
   /// - Parameter place: Location of the images, for messages.
-  /// - Parameter causes: Why images are not there, in parentheses, where the format knows.
+  /// - Parameter causes: The reason why images are missing, in parentheses, where the format knows it.
   init(
     poses: PoseList, images: [Int64: Int]?, unpaired: Int? = nil, in place: String, causes: String = "", notes: FindingCollector
   ) throws {

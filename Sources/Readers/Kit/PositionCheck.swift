@@ -3,15 +3,15 @@ import Model
 /// A check of positions, which are stored as 32-bit floats. Positions on a map, such as UTM's, are so far from the origin that a camera's motion would
 /// be lost in the rounding.
 enum PositionCheck {
-  /// Beyond this nothing is a position.
+  /// Distance beyond which a number is no position.
   private static let farthest = 1e9
   /// Up to here, meters are exact to 0.03 mm.
   private static let near = 1000.0
   /// The part of the extent of the positions that may be lost.
   private static let exactness = 1e-5
 
-  /// Takes away poses whose position is none. Where the others would lose digits, the origin is moved to the middle of them, in whole units: the
-  /// differences are those of the doubles.
+  /// Removes poses whose position is no position. If the others would lose digits, the origin is moved to the middle of them, in whole
+  /// units: the differences are those of the doubles.
   static func examine(_ entries: inout [PoseList.Entry], file: String, _ notes: FindingCollector) {
     var all: [[Double]] = [[], [], []]
     for index in entries.indices {

@@ -4,16 +4,17 @@ package import Model
 /// A check of an IMU against the poses, whichever reader made them: both tell how fast the phone turns. Degrees a second that are taken for radians are 57
 /// times as fast.
 package enum RotationCheck {
-  /// How many times as fast one may be as the other on average.
+  /// Greatest ratio of the two average rates.
   private static let factor = 5.0
   /// Rates below this are noise, in rad/s.
   private static let least = 0.2
   /// Both are compared over steps of this length, in which shaking and the poses' noise cancel, and no longer than the gap, in nanoseconds.
   private static let step: Int64 = 100_000_000, gap: Int64 = 500_000_000
   private static let fewest = 18
-  /// By which part the spans of both may differ where their clocks do: where one goes on alone, nothing is known of the other.
+  /// Greatest difference of the spans on different clocks, as a part: where one goes on alone, nothing is known of the other.
   private static let spanDifference = 0.1
 
+  /// Returns a finding where the IMU and the poses turn at rates of more than `factor` between them; none where both hardly turn.
   package static func findings(_ episode: Episode) -> [Finding] {
     guard !episode.findings.contains(where: { $0.code == .imuImplausible || $0.code == .samplesOutside }),
       let imu = episode.streams[.imu], let poses = episode.streams[.pose], poses.spec.kind.poseFrame != nil,

@@ -11,6 +11,7 @@ package enum SecondaryStreams {
   /// The same where clocks differ and only durations can be compared: the app's clock is started with the recording.
   private static let apartOnOtherClocks = 1_500_000_000.0
 
+  /// Adds a finding for each stream with a hole, for each that begins late or ends early, and for tables that are not read.
   package static func examine(_ episode: inout Episode, _ inputs: TakeInputs) {
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where isSecondary(name, stream) {
       guard let span = Span(episode.frames.timestamps), let samples = Span(stream.timestamps) else { continue }
@@ -35,7 +36,7 @@ package enum SecondaryStreams {
     }
   }
 
-  /// From the first time to the last.
+  /// The time from the first sample to the last.
   private struct Span {
     var first: Timestamp
     var last: Timestamp
@@ -110,7 +111,8 @@ package enum SecondaryStreams {
     return finding
   }
 
-  /// Lengths of the steps that are holes, in nanoseconds. Of an IMU each counts, because it is integrated; of others those in which a frame is.
+  /// Lengths of the steps that are holes, in nanoseconds. Each counts in an IMU, because it is integrated; in other streams, those that
+  /// contain a frame.
   private static func holes(
     in stream: SampleStream, longerThan limit: Double, _ frames: [Timestamp], _ span: Span, isSameClock: Bool
   ) -> [Double] {

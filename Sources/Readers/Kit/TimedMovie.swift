@@ -16,9 +16,9 @@ struct TimedMovie {
   /// The file of the poses, or else of the times.
   private let table: String
   private let clock: Clock
-  /// Which listed time each frame of the video has.
+  /// The number of the listed time of each frame of the video.
   private let frames: FrameClock
-  /// Exact times of the listed frames that the video has; of none where it is unknown which these are.
+  /// Exact times of the listed frames that the video has; empty where it is unknown which these are.
   let exact: [Int: Timestamp]
   /// Whether no row gets an image, because it is unknown which frames the video has.
   private let isMasked: Bool

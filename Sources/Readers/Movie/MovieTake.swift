@@ -67,8 +67,8 @@ struct MovieTake {
     measuredRate.flatMap { measured in Self.rates.first { abs(measured - $0) <= 0.02 * $0 } }
   }
 
-  /// When the video says that it was made: the time with the phone's zone that Apple's apps write, or else the file's, in UTC. A file from
-  /// before 2001 was made by a clock that was not set.
+  /// Date of making by the video: the time with the phone's zone that Apple's apps write, or else the file's, in UTC. A file from before
+  /// 2001 was made by a clock that was not set.
   var date: RecordingDate? {
     for key in ["com.apple.quicktime.creationdate", "creation_time"] {
       guard let text = movie.tags.first(where: { $0.key == key })?.value, let time = UnixTime.nanoseconds(rfc3339: text) else { continue }

@@ -21,6 +21,7 @@ package struct SlowMotionVideo: Reader {
 
   package func missing(in inputs: TakeInputs, hasRestedLong: Bool) throws -> String? { try inputs.unfinishedMovie() }
 
+  /// Recognizes a file by its extension, or else by its first box; it is never certain, so that readers of formats come first.
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard let confidence = try MovieFile.confidence(place) else { return nil }
     return Candidate(confidence, stem: place.stem, hasGenericName: MovieFile.isGeneric(place.stem)) { [path = place.path] in

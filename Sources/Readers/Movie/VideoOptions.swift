@@ -3,6 +3,7 @@ import Steps
 
 /// Options of readers that decode video.
 package struct VideoOptions: StepOptionGroup {
+  /// The treatment of HDR: its colors become those of SDR, or the take fails.
   package enum HDR: String, OptionChoice { case map, refuse }
 
   @StepOption("map: colors of an HDR video (HLG, PQ, Dolby Vision with either) become those of SDR; refuse: such a video fails the take")

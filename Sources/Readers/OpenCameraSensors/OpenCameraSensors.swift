@@ -41,6 +41,7 @@ package struct OpenCameraSensors: Reader {
     ["", stem + "/"] + (stem.hasPrefix("VID_") ? [stem.dropFirst(4) + "/"] : [])
   }
 
+  /// Recognizes a video by the table of its frames' times, beside it or in the folder of its date; tables are its companions.
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard !place.isDirectory else { return nil }
     guard place.name.hasSuffix(Self.movieEnding) else { return try archived(place) }

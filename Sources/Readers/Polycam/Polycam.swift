@@ -12,6 +12,7 @@ package struct Polycam: Reader {
   package static let summary = "Polycam raw data: keyframes with images, depth, confidence, poses, intrinsics"
   package static let needsFFmpeg = false
 
+  /// The cameras that are read: as tracked, or as optimized by the app.
   package enum Cameras: String, OptionChoice { case auto, raw, corrected }
 
   @StepOption("raw: as tracked; corrected: as optimized by the app; auto: corrected where the app corrected nine in ten keyframes")
@@ -31,6 +32,7 @@ package struct Polycam: Reader {
   private static let cameraFolders = ["cameras", "corrected_cameras"]
   private static let subfolders: Set<String> = ["images", "corrected_images", "cameras", "corrected_cameras", "depth", "confidence"]
 
+  /// Recognizes a folder, or an archive, with `keyframes/cameras` or `keyframes/corrected_cameras`.
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard place.isDirectory else { return try archived(place) }
     let root = Self.folder

@@ -13,7 +13,9 @@ package struct RealityCamBundle: Reader {
   package static let name = "realitycam-bundle"
   package static let summary = "Uploaded bundles: video, depth keyframes, a hash chain and metadata"
 
+  /// The treatment of a bundle whose depth cannot be read.
   package enum DepthPolicy: String, OptionChoice { case required, optional }
+  /// The treatment of depth maps whose frames are unknown.
   package enum AmbiguityPolicy: String, OptionChoice { case mask, assume }
 
   @StepOption("required: a bundle whose depth cannot be read fails; optional: it is written without depth") var depth = DepthPolicy.required
@@ -26,6 +28,7 @@ package struct RealityCamBundle: Reader {
 
   package init() {}
 
+  /// Recognizes a folder, an archive or an upload's body by the names of a bundle's parts.
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     let isGeneric = MovieFile.isGeneric(place.stem)
     if place.isDirectory {

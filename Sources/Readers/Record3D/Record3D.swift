@@ -43,6 +43,7 @@ package struct Record3D: Reader {
     }
   }
 
+  /// Recognizes a folder, or an archive such as `.r3d`, with metadata and `rgbd/`, or with EXR depth maps in `depth/`.
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard place.isDirectory else { return try archived(place) }
     if try place.kind(of: "rgbd") == .directory, try place.kind(of: "metadata") != nil { return candidate(place, .r3d) }
@@ -176,7 +177,7 @@ package struct Record3D: Reader {
   /// Grids of the sensors, by their number of values: of the LiDAR, and of TrueDepth cameras.
   private static let grids = [(256, 192), (640, 480), (960, 720)].map { ImageSize(width: $0.0, height: $0.1) }
 
-  /// What the metadata or the first decodable map says; older takes do not, and there the number of values tells the sensor.
+  /// Returns the size in the metadata or in the first map that can be decoded; in older takes, the number of values tells the sensor.
   private func depthSize(
     _ form: Form, _ files: [Int64: Int], _ metadata: Record3DMetadata, _ image: ImageSize, _ inputs: TakeInputs
   ) throws -> ImageSize {

@@ -2,8 +2,8 @@ import Evidence
 import Model
 import Steps
 
-/// What `metadata` of a Record3D take says: sizes, intrinsics, and for each frame its pose and time. A frame's number is its place in the list
-/// of poses, and the name of its image.
+/// The `metadata` of a Record3D take: sizes, intrinsics, and for each frame its pose and time. A frame's number is its place in the list of
+/// poses, and the name of its image.
 struct Record3DMetadata {
   static let limit = 64 << 20
   private static let frameLimit = 1 << 20

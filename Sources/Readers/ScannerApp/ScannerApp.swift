@@ -26,9 +26,10 @@ package struct ScannerApp: Reader {
     ("frame_", [".json"], .poses), ("frame_", [".jpg", ".jpeg", ".png"], .image), ("depth_", [".png"], .depth),
     ("conf_", [".png"], .confidence),
   ]
-  /// What the app says of the device, and where the scan was made.
+  /// The file about the device, and about the place of the scan.
   private static let infoName = "info.json"
 
+  /// Recognizes a folder, or an archive, with the app's key for poses in one of its first ten numbered JSON files.
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard place.isDirectory else { return try archived(place) }
     // Other apps may number JSON files so, too, and the first may be damaged.
@@ -72,7 +73,7 @@ package struct ScannerApp: Reader {
 
   private static func entries(_ role: TakeInputs.Role, _ inputs: TakeInputs) -> [Int64: Int] { all(role, inputs).mapValues { $0[0] } }
 
-  /// Of images, which have several endings, there may be several of one number.
+  /// Returns the entries of a role by number; images, which have several endings, may have several of one number.
   private static func all(_ role: TakeInputs.Role, _ inputs: TakeInputs) -> [Int64: [Int]] {
     let prefix = kinds.first { $0.role == role }?.prefix ?? ""
     var found: [Int64: [Int]] = [:]

@@ -8,7 +8,7 @@ struct SpectacularLog {
 
   struct Frame {
     var time: Timestamp?
-    /// As written.
+    /// The intrinsics as the line has them.
     var intrinsics: JSONValue?
     var hasDepth = false
     /// Meters of one unit of its depth map.

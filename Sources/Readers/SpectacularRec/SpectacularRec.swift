@@ -27,6 +27,7 @@ package struct SpectacularRec: Reader {
 
   // MARK: Files
 
+  /// Recognizes a folder, or an archive, with the log and a video, also one that is not read, such as `data.mkv`.
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard place.isDirectory else { return try archived(place) }
     let members = try place.members()

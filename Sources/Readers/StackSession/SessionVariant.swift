@@ -13,7 +13,7 @@ struct SessionVariant {
   /// Scale of SLAM's poses.
   enum Scale { case arbitrary, claimed }
 
-  /// As in the manifest.
+  /// The variant's name in the manifest.
   enum Name: String {
     case synthetic, v1, v2, packed
     case liveStream = "live-stream"

@@ -13,6 +13,7 @@ package struct StackSession: Reader {
   package static let isolatesFolders = false
   package static let needsFFmpeg = false
 
+  /// The treatment of a session without poses.
   package enum PosePolicy: String, OptionChoice { case required, optional }
 
   @StepOption("required: a session without poses is rejected; optional: it is converted without") var poses = PosePolicy.required

@@ -1,7 +1,8 @@
 import Model
 import Steps
 
-/// A table of numbers that somebody put into a session, `streams/NAME.csv`: the state of a task, a force sensor, a gripper's width. It becomes the stream NAME.
+/// A table of numbers that a user put into a session, `streams/NAME.csv`: the state of a task, a force sensor, a gripper's width. It
+/// becomes the stream NAME.
 ///
 /// The first column is the time of a line in seconds: `timestamp` on the clock of the poses, or `unix_time` on the phone's Unix clock. The others are named by
 /// the header. A field without a number (`nan`, or nothing) is absent.
@@ -10,7 +11,7 @@ struct StreamTable {
   /// Tables of one session.
   static let mostTables = 64
 
-  /// What the tables of a session may have together.
+  /// The bytes and lines that the tables of a session may have together.
   struct Room {
     var bytes: Int
     /// An hour at 1 kHz.

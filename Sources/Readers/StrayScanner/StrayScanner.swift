@@ -31,6 +31,7 @@ package struct StrayScanner: Reader {
 
   // MARK: Files
 
+  /// Recognizes a folder, or an archive, with the odometry table and one of depth, video and camera matrix.
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard place.isDirectory else { return try archived(place) }
     guard try place.kind(of: OdometryFile.name) != nil else { return nil }

@@ -8,7 +8,7 @@ struct TransformsFile {
   static let limit = 256 << 20
   private static let frameLimit = 1 << 20
   private static let coefficients = ["k1", "k2", "k3", "k4", "p1", "p2"]
-  /// Of the angle that images span, in radians.
+  /// Range of the angle that images span, in radians.
   private static let fieldsOfView = 0.001...3.141
   /// The range in which two times have a difference.
   private static let nanoseconds = -0x1p60...0x1p62
@@ -24,7 +24,7 @@ struct TransformsFile {
     var intrinsics: GivenIntrinsics?
     /// Coefficients of the lens that are not 0.
     var distortion: [String] = []
-    /// What a frame says of its camera; what it does not say is the file's.
+    /// The camera's values in a frame; the file's hold for those that the frame lacks.
     fileprivate var camera: [String: JSONValue] = [:]
   }
 
@@ -129,7 +129,7 @@ struct TransformsFile {
     )
   }
 
-  /// In pixels, or else as an angle; `nil` where there is nothing of either.
+  /// Returns the intrinsics in pixels, or else as an angle; `nil` where there is nothing of either.
   private static func intrinsics(_ camera: JSONFields) throws -> GivenIntrinsics? {
     let model = try camera.text("camera_model") ?? (camera.members["is_fisheye"]?.bool == true ? "fisheye" : nil)
     if let problem = model.flatMap(GivenIntrinsics.problem) { return .unusable(problem) }

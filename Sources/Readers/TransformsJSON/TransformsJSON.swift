@@ -24,6 +24,7 @@ package struct TransformsJSON: Reader {
 
   private static let imageEndings = [".jpg", ".jpeg", ".png"]
 
+  /// Recognizes a folder, or an archive, with `transforms.json`. Other programs write such files too, so the claim is not certain.
   package func recognize(_ place: TakePlace) throws -> Candidate? {
     guard place.isDirectory else { return try archived(place) }
     guard try place.kind(of: TransformsFile.name) == .file else { return try divided(place) }

@@ -59,7 +59,7 @@ struct TransformsPaths {
     return ([""] + Self.endings).contains { lowercased.contains(path.lowercased() + $0) } ? .letters : .absent
   }
 
-  /// How many paths name no file, and why: in parentheses, for messages. Empty where all name one.
+  /// The number of paths that name no file, and the reason: in parentheses, for messages. Empty where all name one.
   var causes: String {
     let words = Cause.allCases.compactMap { cause in missing[cause].map { "\($0.count) paths \(cause.rawValue), such as \($0.first)" } }
     return words.isEmpty ? "" : " (\(words.joined(separator: "; ")))"

@@ -1,7 +1,7 @@
 import Foundation
 import Model
 
-/// How often the valid actions of an episode have which values, column by column; those of episodes are merged into those of a dataset.
+/// Histograms of the valid actions of an episode, column by column; those of episodes are merged into those of a dataset.
 struct ActionHistograms: Sendable {
   struct Column: Hashable, Sendable {
     /// `relative_position[0]`.
@@ -9,7 +9,7 @@ struct ActionHistograms: Sendable {
     var unit: String
   }
 
-  /// Only actions that mean the same are counted together.
+  /// The meaning of an action; only actions of one meaning are counted together.
   struct Meaning: Hashable, Sendable {
     var columns: [Column]
     var axes: String?

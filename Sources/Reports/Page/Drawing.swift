@@ -19,7 +19,7 @@ struct Drawing: Sendable, Equatable {
     enum Anchor: String, Sendable { case start, middle, end }
 
     var x: Double
-    /// Of the baseline.
+    /// Vertical position of the baseline.
     var y: Double
     var text: String
     var anchor: Anchor
@@ -27,7 +27,7 @@ struct Drawing: Sendable, Equatable {
 
   let width: Double
   let height: Double
-  /// What it shows, for readers who do not see it.
+  /// The content in words, for readers who do not see it.
   let title: String
   private(set) var lines: [Line] = []
   private(set) var labels: [Label] = []

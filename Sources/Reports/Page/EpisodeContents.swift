@@ -1,6 +1,6 @@
 import Model
 
-/// What a page shows of a written episode besides its images: numbers and drawings, from one pass over its small arrays.
+/// The contents of a written episode that a page shows besides its images: numbers and drawings, from one pass over its small arrays.
 struct EpisodeContents: Sendable {
   /// A step between rows in which frames are missing.
   struct Gap: Sendable, Equatable {
@@ -27,7 +27,7 @@ struct EpisodeContents: Sendable {
   /// Sample time minus row time, of the rows with a sample, in nanoseconds.
   struct AlignmentError: Sendable, Equatable {
     var median: Int64
-    /// Of the absolute values.
+    /// The 95th percentile of the absolute values.
     var percentile95: Int64
     var largest: Int64
 
@@ -42,12 +42,12 @@ struct EpisodeContents: Sendable {
   }
 
   var rows: Int
-  /// From the first row to the last.
+  /// Seconds from the first row to the last.
   var seconds: Double
   var rateHz: Double?
   var clock: Clock
   var isResampled: Bool
-  /// What is found in the file and not in its record.
+  /// Findings from the file that its record does not have.
   var findings: [Finding]
   var gaps: [Gap] = []
   /// Rows with a problem, by its name.
@@ -112,7 +112,7 @@ struct EpisodeContents: Sendable {
     }
   }
 
-  /// Names of the elements of a vector; of a long one, only the first are drawn.
+  /// Names of the elements of a vector; only the first of a long one are drawn.
   private static func elements(of spec: StreamSpec, _ name: StreamName) -> [String] {
     let count = min(spec.elementCount, 12)
     if spec.elements.count >= count { return Array(spec.elements.prefix(count)) }

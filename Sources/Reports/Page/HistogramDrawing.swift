@@ -1,7 +1,7 @@
 import Model
 import Foundation
 
-/// How many rows have which value.
+/// A drawing of the number of rows with each value.
 struct HistogramDrawing {
   private static let (width, height, margin) = (250.0, 78.0, 8.0)
   private static let binLimit = 24

@@ -59,8 +59,8 @@ struct PageFrame {
 
   // MARK: Head
 
-  /// Only the page's own style sheet and script, known by their digests, may apply; images are in the page; nothing is fetched. The script
-  /// cannot make markup of text (Trusted Types).
+  /// The content security policy: only the page's own style sheet and script, known by their digests, may apply; images are in the page;
+  /// nothing is fetched. The script cannot make markup of text (Trusted Types).
   private var policy: String {
     func digest(_ text: String) -> String { "'sha256-\(Data(Digest.of(text).bytes).base64EncodedString())'" }
     return """

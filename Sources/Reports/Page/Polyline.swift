@@ -31,7 +31,7 @@ enum Polyline {
     return output
   }
 
-  /// Without points that are nearer than this to the one before.
+  /// Returns the points without those that are nearer than this to the one before.
   private static func thinned(_ points: [SIMD2<Double>], to distance: Double) -> [SIMD2<Double>] {
     var kept: [SIMD2<Double>] = []
     for (index, point) in points.enumerated() {

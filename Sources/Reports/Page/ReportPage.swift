@@ -17,7 +17,7 @@ package struct ReportPage: Sendable {
   package var byteLimit: Int?
   package var threads = 1
   package var tool: ToolIdentity
-  /// How a shard is checked that another program has written to, before it is read. `none` leaves it unread.
+  /// The check of shards that another program has written to, before they are read. `none` leaves them unread.
   package var checks = Verification.ExternalChecks.none
 
   /// A page about a run in progress, which reloads itself.
@@ -27,6 +27,7 @@ package struct ReportPage: Sendable {
     package init(interval: Double) { self.interval = interval }
   }
 
+  /// The finished page.
   package struct Summary: Sendable {
     package var html: [UInt8]
     package var takes: Int
@@ -155,7 +156,7 @@ package struct ReportPage: Sendable {
   private static let stripBytes = 700
 }
 
-/// What was read of takes, kept between the pages of a run in progress: a take is read once.
+/// The contents of takes that were read, kept between the pages of a run in progress: a take is read once.
 package final class ReportCache: Sendable {
   private struct Key: Hashable {
     var id: String

@@ -10,7 +10,7 @@ struct ReportedTakes: Sendable {
   /// The manifest's record; `nil` while a run has not published it.
   let record: ManifestRecord?
   let recordDigest: String?
-  /// What is wrong with the manifest, in sentences.
+  /// Faults of the manifest, in sentences.
   let notes: [String]
   private let checks: Verification.ExternalChecks
 
@@ -18,7 +18,7 @@ struct ReportedTakes: Sendable {
   ///
   /// Throws `UsageError` if the directory is not a dataset of this version.
   ///
-  /// - Parameter checks: How a shard is checked that another program has written to.
+  /// - Parameter checks: The check of shards that another program has written to.
   init(_ directory: String, _ checks: Verification.ExternalChecks, prefersJournal: Bool = false) throws {
     self.checks = checks
     let journal = directory + "/" + DatasetFiles.journal

@@ -12,7 +12,7 @@ package final class RunProgress {
 
   package init(_ directory: String) { self.directory = directory }
 
-  /// A run on this machine holds a lock on the directory. Of one elsewhere, on a shared disk, only the growing journal can be seen.
+  /// A run on this machine holds a lock on the directory. If it runs elsewhere, on a shared disk, only the growing journal can be seen.
   package var isRunning: Bool {
     if isLocked {
       hasSeenLock = true

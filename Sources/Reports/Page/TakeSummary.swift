@@ -9,10 +9,10 @@ struct TakeSummary: Sendable {
   /// Name of its part of the split.
   var split: String?
   var contents: EpisodeContents?
-  /// Why the file of a written take could not be read.
+  /// The reason why the file of a written take could not be read.
   var problem: String?
   var strips: [ContactStrip] = []
-  /// Why its images could not be read.
+  /// The reason why its images could not be read.
   var stripProblem: String?
 
   /// Worst first: failed, unreadable, rejected, with warnings, without.
@@ -91,7 +91,7 @@ struct TakeSummary: Sendable {
 
   private static func rounded(_ value: Double, _ factor: Double) -> Double { (value * factor).rounded() / factor }
 
-  /// What its details show, without drawings and images.
+  /// The content of its details, without drawings and images.
   var details: [String: JSONValue] {
     var members: [String: JSONValue] = [
       "findings": .array(take.findings.map(\.json)), "facts": .array(facts.map { [.string($0.0), .string($0.1)] }),

@@ -10,7 +10,7 @@ struct GroundPlane: Equatable {
   var words: String
   /// Whether `up` is a direction that the poses' world defines.
   var isLevel: Bool
-  /// Where it is seen from, for a title; empty where the world has no up.
+  /// The viewpoint, for a title; empty where the world has no up.
   var view = ""
 
   /// The same, seen along what is up on this plane: up is up.
@@ -130,7 +130,7 @@ struct TrajectoryDrawing {
     (point - center) * scale + [box.width / 2, (box.height - box.bar) / 2]
   }
 
-  /// Where a position is in the drawing, in its pixels.
+  /// Returns the place of a position in the drawing, in its pixels.
   func place(_ position: SIMD3<Double>) -> SIMD2<Double> {
     Self.place([(position * plane.right).sum(), (position * plane.down).sum()], scale, center)
   }

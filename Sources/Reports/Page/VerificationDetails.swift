@@ -2,12 +2,12 @@ import Model
 import Evidence
 import Foundation
 
-/// What was verified of a bundle: the badge, and the facts behind it.
+/// The result of verifying a bundle: the badge, and the facts behind it.
 struct VerificationDetails {
   let badge: VerificationBadge
   /// Levels that the bundle reached.
   private(set) var levels: [String]
-  /// What nobody can verify from these files, as sentences that start with "that" or "what".
+  /// Statements that nobody can verify from these files, as sentences that start with "that" or "what".
   private(set) var notVerified: [String]
   /// Names and values.
   private(set) var facts: [(name: String, value: String)]

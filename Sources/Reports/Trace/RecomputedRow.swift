@@ -7,9 +7,9 @@ import Model
 
 /// A row of an episode computed again from its take, as a writer would store it.
 struct RecomputedRow: Sendable {
-  /// By path without the episode, as in `StoredRow`.
+  /// Bytes by path without the episode, as in `StoredRow`.
   private(set) var fields: [String: [UInt8]] = [:]
-  /// Why the sample of a stream cannot be read.
+  /// The reason why the sample of a stream cannot be read.
   private(set) var unreadable: [StreamName: String] = [:]
 
   /// The first element that two rows differ in.
@@ -73,7 +73,7 @@ struct RecomputedRow: Sendable {
     var problem: String?
   }
 
-  /// What a row of images, depth or confidence becomes: zeros, or no file, where there is no sample that can be read.
+  /// Returns the cell of a row of images, depth or confidence: zeros, or no file, where there is no sample that can be read.
   private static func cell(_ raster: ShardLayout.RasterArrays, _ row: Int, _ layout: ShardLayout) throws -> Cell {
     var cell = Cell(samples: [])
     do {

@@ -7,14 +7,16 @@ import Runs
 package import Steps
 
 /// One row of an episode, followed back to the bytes of the take's files: samples, files, steps with their options, and the row made again.
+/// A trace names what it cannot show because the take is gone, and has everything that the dataset itself holds.
 ///
-/// What cannot be shown because the take is gone is said, and everything that the dataset itself knows is there.
+///     let trace = try Trace(dataset: "dataset", Trace.Request(episode: "take-1", row: -1), checks: .inProcess)
+///     for stream in trace.streams { print(stream.name, stream.origins) }
 package struct Trace: Sendable {
-  /// What to trace.
+  /// The row to trace.
   package struct Request: Sendable {
     /// An episode's id, or its name in the index.
     package var episode: String
-    /// From 0, or from the end if negative.
+    /// Number of the row, from 0, or from the end if negative.
     package var row: Int
     package var stream: StreamName?
     /// Public keys of devices, where the pipeline checks signatures.
@@ -82,7 +84,7 @@ package struct Trace: Sendable {
 
   /// Traces a row of a dataset directory. Throws `UsageError`.
   ///
-  /// - Parameter checks: How a shard is checked that another program has written to, before it is opened.
+  /// - Parameter checks: The check of a shard that another program has written to, before it is opened.
   package init(dataset directory: String, _ request: Request, checks: Verification.ExternalChecks) throws {
     let dataset = try Dataset(directory: directory)
     let found = try Self.find(request.episode, in: dataset)

@@ -21,6 +21,7 @@ package struct TracePage {
     return String(decoding: start, as: UTF8.self).contains("name=\"generator\" content=\"\(generator) ")
   }
 
+  /// Returns the complete page, in UTF-8. It fetches nothing and runs no script.
   package func html() -> [UInt8] {
     let style = PageFiles.style + Self.style
     let digest = Data(Digest.of(style.utf8).bytes).base64EncodedString()

@@ -8,7 +8,7 @@ import Runs
 
 /// An image or depth map of a traced row, as a file that browsers show.
 struct TracePicture {
-  /// What it is: `source`, `stored` or `made again`.
+  /// The picture's origin: `source`, `stored` or `made again`.
   var title: String
   var size: ImageSize
   /// `image/png` or `image/jpeg`.

@@ -176,7 +176,7 @@ private struct Change {
     return "sample \(number), \(distance)"
   }
 
-  /// What happened to a grid of pixels: it was rotated, cropped or padded, resized, or a mixture.
+  /// Returns the change of a grid of pixels in words: rotated, cropped or padded, resized, or a mixture.
   private func grid(_ a: Raster, _ b: Raster) -> String {
     let map = b.rasterFromFull.after(a.rasterFromFull.inverse)
     let sizes = "from \(a.size) to \(b.size)"

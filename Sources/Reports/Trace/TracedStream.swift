@@ -19,7 +19,7 @@ package struct TracedStream: Sendable {
 
   package var name: StreamName
   package var kind: String
-  /// How the row's value was taken from the source's samples: `/meta/demo_N/streams/<name>`.
+  /// The source sample of the row's value, and its blend with the next: `/meta/demo_N/streams/<name>`.
   package var sourceIndex: Int64?
   package var nextIndex: Int64?
   package var weight: Double?
@@ -31,7 +31,7 @@ package struct TracedStream: Sendable {
   package var inputRows: ClosedRange<Int>?
   /// Files that may hold the sample, by their names alone, where the take is gone.
   package var candidates: [TakeRecord.Input] = []
-  /// Why the sample could not be read.
+  /// The reason why the sample could not be read.
   package var unreadable: String?
   /// Path of the array in the file, its type and the shape of the row.
   package var array: String?
@@ -43,7 +43,7 @@ package struct TracedStream: Sendable {
   /// SHA-256 of the row's bytes, and the recorded one, where each row has one.
   package var digest: Digest?
   package var recordedDigest: Digest?
-  /// What the recorded digest covers: `row` or `array`.
+  /// The scope of the recorded digest: `row` or `array`.
   package var recordedDigestOf: String?
   package var problem: String?
   /// Whether the row made again from the source has the same bytes; `nil` where it could not be made.
@@ -152,7 +152,7 @@ extension TracedStream.Origin {
     return .object(members)
   }
 
-  /// Where the bytes are, in words: `rgb/000003.jpg, all 5120 bytes`.
+  /// The place of the bytes in words: `rgb/000003.jpg, all 5120 bytes`.
   package var words: String {
     func stretch(_ range: Range<Int64>) -> String { "bytes \(range.lowerBound) to \(range.upperBound)" }
     var words = place.file

@@ -14,7 +14,7 @@ struct TracedTake: Sendable {
 
   var episode: Episode { trace.episode }
 
-  /// Why a take cannot be opened again.
+  /// The reason why a take cannot be opened again.
   struct Unavailable: Error {
     var reason: String
     /// Whether the take, or a file of it, is not there.
@@ -61,11 +61,12 @@ struct TracedTake: Sendable {
 
 /// A file of a take, compared with its record.
 package struct TracedInput: Sendable {
+  /// The file now, compared with the bytes and digest in the record.
   package enum State: String, Sendable { case unchanged, changed, missing, unreadable }
 
   package var record: TakeRecord.Input
   package var state: State
-  /// What was found, in words.
+  /// The difference in words.
   package var words: String
 
   /// Reads and digests the file. `root`: the directory that its path is relative to; `nil` where the location is not known.

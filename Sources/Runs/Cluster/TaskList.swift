@@ -8,7 +8,7 @@ import Steps
 /// `tasks.json`: the takes of a batch, one task each, for workers that share nothing but the directory. The first line holds everything that
 /// concerns all tasks, and each other line one task, so that a worker decodes one line and not all of them.
 package struct TaskList: Sendable {
-  /// What concerns all tasks.
+  /// The part of the list that concerns all tasks.
   package struct Head: Codable, Sendable {
     var format = "takeset-tasks"
     var formatVersion = 1
@@ -23,7 +23,7 @@ package struct TaskList: Sendable {
     var splitName: String?
     /// Inputs in which there is no take.
     var unmatched: [UnmatchedInput]
-    /// What the search passed over.
+    /// Places that the search passed over.
     var ignored: [Finding]?
     /// Whether shards are replaced to which another program has added; absent where not.
     var replaces: Bool?
@@ -35,7 +35,7 @@ package struct TaskList: Sendable {
     var path: String
     var record: TakeRecord
 
-    /// Whether it is what is said of an input without a take: it failed and left nothing.
+    /// Whether it stands for an input without a take, which failed and left nothing.
     var isPlausible: Bool { record.outcome == .failed && record.output == nil && record.id.part == nil && record.steps.isEmpty }
   }
 

@@ -19,6 +19,7 @@ package struct TaskPlan: Sendable {
     (self.inputs, self.output, self.pipeline, self.tool) = (inputs, output, pipeline, tool)
   }
 
+  /// The tasks that were written. `notices` are sentences about places that are not read.
   package struct Summary: Sendable {
     package var tasks: Int
     /// Inputs in which there is no take.

@@ -9,11 +9,12 @@ package struct TaskPublication: Sendable {
   package var tool: ToolIdentity
   package var commandLine: [String] = []
   package var recordsHost = false
-  /// How a shard is compared to which another program has written.
+  /// The check of shards that another program has written to.
   package var checks = Verification.ExternalChecks.none
 
   package init(directory: String, tool: ToolIdentity) { (self.directory, self.tool) = (directory, tool) }
 
+  /// The published dataset: takes by outcome, and rows of the written ones.
   package struct Summary: Sendable {
     package var written = 0
     package var rejected = 0

@@ -11,7 +11,7 @@ struct TaskResults: Sendable {
   /// The dataset's directory.
   let directory: String
   let conversion: TakeConversion
-  /// How a shard is compared to which another program has written.
+  /// The check of shards that another program has written to.
   let checks: Verification.ExternalChecks
   /// Whether a shard to which another program has added is no longer in place.
   let replaces: Bool

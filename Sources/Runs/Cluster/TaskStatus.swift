@@ -4,7 +4,7 @@ import Foundation
 import Model
 import Steps
 
-/// How far the tasks of a directory are.
+/// The progress of the tasks of a directory.
 package struct TaskStatus: Sendable {
   package private(set) var written = 0
   package private(set) var rejected = 0

@@ -7,7 +7,11 @@ import Synchronization
 
 /// Converts tasks of a list. Any number of workers may convert the same tasks at the same time, on any machines: each writes under names of
 /// its own and puts complete files in place, which are the same whoever made them. The result, which comes last, marks a task as done.
+///
+///     let worker = try TaskWorker("dataset", tool: tool, isolation: nil, threads: 4, checks: .inProcess)
+///     let (id, outcome) = try worker.convert(0) { false }
 package struct TaskWorker: Sendable {
+  /// The outcome of a task, by which a cluster decides whether to try it again.
   package enum Outcome: Sendable {
     /// Converted now, or found done.
     case written(rows: Int, isNew: Bool)
@@ -54,7 +58,8 @@ package struct TaskWorker: Sendable {
 
   package var count: Int { list.count }
 
-  /// What this system does not keep the child process of a task from; `nil` where nothing, or where no child process converts it.
+  /// Returns the protection that this system does not give from the child process of a task; `nil` where it gives all, or where no child
+  /// process converts it.
   package func shortcoming(_ number: Int) throws -> String? {
     guard let isolation, isolation.policy.applies(to: try list.task(number)) else { return nil }
     return IsolatedConversion.shortcoming
@@ -150,7 +155,8 @@ package struct TaskWorker: Sendable {
     return episodes
   }
 
-  /// Why the shards that a take has already are not replaced. They are those of its result, or of a run that wrote the dataset.
+  /// Returns the reason why the shards that a take has already are not replaced. They are those of its result, or of a run that wrote the
+  /// dataset.
   private func additions(to task: TakeTask) throws -> String? {
     if results.replaces { return nil }
     let old = try results.recorded(task.id) ?? earlier.episodes(of: task.id)

@@ -104,7 +104,7 @@ package enum ConversionChild {
     return kibibytes << 10 > limit.rlim_cur - min(rlim_t(request.memory), limit.rlim_cur) / 4
   }
 
-  /// What the system's libraries read: themselves, when they are first used, and time zones.
+  /// Returns the files that the system's libraries read: themselves, when they are first used, and time zones.
   private static func libraries() -> [String] {
     var found: Set<String> = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/urandom", "/proc/self"]
     // Installed elsewhere, libraries are next to those that are loaded already.
@@ -150,7 +150,7 @@ struct MemoryFile {
     try data.withUnsafeBytes { try SealedFile.append($0, to: descriptor, path: "memory") }
   }
 
-  /// What has been written, or the end of it if it is longer than `limit` bytes.
+  /// Returns the text that was written, or its end if it is longer than `limit` bytes.
   func contents(limit: Int = .max) throws -> Data {
     // A process that was taken over may have set the position to any number.
     let end = min(Int(lseek(descriptor, 0, SEEK_CUR)), size)

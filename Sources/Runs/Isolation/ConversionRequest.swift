@@ -3,7 +3,7 @@ import Evidence
 import Foundation
 import Model
 
-/// What a child process is asked to convert, and within which limits; it receives it as JSON.
+/// The task of a child process and its limits; it receives them as JSON.
 struct ConversionRequest: Codable {
   var task: TakeTask
   /// The pipeline with all options, as the manifest records it, and its digest.
@@ -13,7 +13,7 @@ struct ConversionRequest: Codable {
   var toolRevision: String
   /// The text of the keys file.
   var keys: String?
-  /// Where shards are written: the only place that the child may write to.
+  /// The directory for shards: the only place that the child may write to.
   var directory: String
   /// Files and directories of the take, which the child may read.
   var readable: [String]
@@ -31,7 +31,7 @@ struct ConversionRequest: Codable {
   static let resultDescriptor: Int32 = 4
 }
 
-/// What a child process answers: the results as JSON, with the list of the take's files, which can be long, for the first episode only.
+/// The answer of a child process: the results as JSON, with the list of the take's files, which can be long, for the first episode only.
 enum ConversionAnswer {
   static func encode(_ results: [TakeResult]) throws -> Data {
     var results = results

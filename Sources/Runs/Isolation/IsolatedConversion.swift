@@ -5,7 +5,7 @@ import Foundation
 import Model
 import Steps
 
-/// Which takes are converted by child processes.
+/// The choice of takes that are converted by child processes.
 package enum IsolationPolicy: String, Sendable, CaseIterable {
   /// Takes from outside: archives, single files, and folders that a reader isolates.
   case auto
@@ -87,7 +87,7 @@ package struct IsolatedConversion: Sendable {
 
   private enum End {
     case finished([TakeResult])
-    /// By a signal.
+    /// The child was ended by a signal.
     case crashed(TakeFailure)
     case failed(TakeFailure)
   }
@@ -136,7 +136,7 @@ package struct IsolatedConversion: Sendable {
     }
   }
 
-  /// What a child's end says if it left no results.
+  /// Returns the end of a child that left no results.
   private func ended(by status: Int32, _ words: String, _ peak: Int64) -> End {
     let signal = status & 0x7F
     if signal != 0 { return .crashed(crash(signal, words, peak)) }
@@ -194,7 +194,7 @@ package struct IsolatedConversion: Sendable {
     }
   }
 
-  /// What this system cannot enforce, as a sentence for the log; `nil` if it enforces everything.
+  /// The limits that this system cannot enforce, as a sentence for the log; `nil` if it enforces all.
   package static let shortcoming: String? = {
     switch (csandbox_has_landlock() == 1, csandbox_has_filters() == 1) {
     case (true, true): nil
@@ -207,7 +207,7 @@ package struct IsolatedConversion: Sendable {
 }
 
 extension TakeInputs {
-  /// What a process that converts the take must be able to read: its folder, or else its files.
+  /// Returns the paths that a process needs to read for the take: its folder, or else its files.
   fileprivate func readablePaths(of task: TakeTask) -> [String] {
     (task.location.isDirectory ? [task.location.path] : paths) + [task.duplicateFolder?.path].compactMap(\.self)
   }

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// How many of a run's threads each child process uses.
+/// The number of a run's threads that each child process uses.
 ///
 /// A child keeps what it was given. So that no processor idles, the first children, next to which few others run, and the last ones, which
 /// will outlive the others, get more than the rest; for that while there are more threads than asked for.
@@ -13,7 +13,7 @@ final class ThreadShare: Sendable {
   private let threads: Int
   private let state: Mutex<State>
 
-  /// - Parameter takes: How many takes may need a child process. Those that are converted already count until they are opened.
+  /// - Parameter takes: The number of takes that may need a child process. Those that are converted already count until they are opened.
   init(threads: Int, takes: Int) {
     self.threads = threads
     state = Mutex(State(waiting: takes))

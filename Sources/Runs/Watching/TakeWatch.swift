@@ -7,7 +7,7 @@ import Steps
 ///
 /// Keeps one small entry for each take, and one for each other file that no reader recognizes.
 struct TakeWatch {
-  /// What a look at the inputs found.
+  /// The result of one look at the inputs.
   struct Look {
     /// Takes that have come to rest since they were last given out.
     var ready: [String] = []
@@ -15,7 +15,7 @@ struct TakeWatch {
     var counterparts: [String] = []
     /// Takes that have not become complete for a long time, with the reason; each is named once for every change of its files.
     var stalled: [(path: String, reason: String)] = []
-    /// What is not read, with the reason; each is named once.
+    /// Places that are not read, with the reason; each is named once.
     var notices: [String] = []
     /// Takes that still change or are not complete.
     var waiting = 0
@@ -28,7 +28,7 @@ struct TakeWatch {
 
   private struct Seen {
     var fingerprint: Int
-    /// When the fingerprint was first seen, and the take, in seconds of the system's uptime.
+    /// Time at which the fingerprint was first seen, and the take, in seconds of the system's uptime.
     var since: Double
     var firstSeen: Double
     var state = State.changing
@@ -267,7 +267,8 @@ struct TakeWatch {
 
 /// Whether a take whose files rest has all the files that it lists.
 enum TakeCompleteness {
-  /// What is still missing, as a sentence; `nil` for a take that is complete. Throws the reason that the take cannot be listed at all.
+  /// Returns the part that is still missing, as a sentence; `nil` for a take that is complete. Throws the reason that the take cannot be
+  /// listed at all.
   static func obstacle(_ place: TakeLocation, _ reader: any Reader, hasRestedLong: Bool) throws -> String? {
     let inputs = try reader.inputs(of: place)
     _ = try inputs.stamp()

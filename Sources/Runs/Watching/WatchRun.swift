@@ -2,11 +2,14 @@ import Foundation
 import Steps
 
 /// A run that does not end: converts the takes that appear among its inputs, in batches, until it is stopped.
+///
+///     try WatchRun(run, settle: 5).execute(isStopped: { isStopped }) { event in log(event) }
 package struct WatchRun: Sendable {
   package var run: Run
   /// Seconds without a change after which a take's files rest.
   package var settle: Double
 
+  /// A report of progress, in the order in which things happened.
   package enum Event: Sendable {
     case run(Run.Event)
     /// The inputs were looked at: takes that are not at rest or not complete, and of these the incomplete ones.

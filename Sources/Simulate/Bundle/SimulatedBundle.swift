@@ -7,13 +7,18 @@ import TakesetRecorder
 /// A synthetic bundle like an upload of the RealityCam app, with exact ground truth in `truth.json`. A simulated phone makes it with the recorder; other
 /// forms and faults are put into the finished files.
 package struct SimulatedBundle: Sendable {
+  /// The form of the bundle on disk: a folder of parts, the server's storage, or the body of an upload.
   package enum Layout: String, Sendable, CaseIterable { case folder, storage, multipart }
+  /// The compression of the file of depth maps.
   package enum DepthContainer: String, Sendable, CaseIterable {
     case deflate, gzip, zlib, none
   }
+  /// The layout of the depth maps: bare values, or after a header with number, size and times.
   package enum DepthLayout: String, Sendable, CaseIterable { case headerless, rldp }
+  /// The signature in the metadata. `mock` and `placeholder` are those of debug builds, `wrong` does not verify.
   package enum Signature: String, Sendable, CaseIterable { case final, checkpoint, mock, placeholder, absent, wrong }
 
+  /// A fault of a finished bundle, one at a time.
   package enum Fault: String, Sendable, CaseIterable {
     case missingVideo = "missing-video"
     case missingDepth = "missing-depth"

@@ -50,12 +50,16 @@ extension Episode {
 
 /// Proven properties of a bundle, level by level; never that the video shows what was hashed, which cannot be verified.
 package struct BundleVerification: Sendable {
+  /// The state of the hash chain; `sound` is about its structure, as the hashed camera bytes are not uploaded.
   package enum ChainState: String, Sendable { case sound, broken, absent }
+  /// The state of the device's signature; `mock` and `placeholder` are those of debug builds, and `noKey` has no known key to check it.
   package enum AssertionState: String, Sendable {
     case verified, invalid, mock, placeholder, absent
     case noKey = "no-key"
   }
+  /// The hash that the signature covers: the chain's end, or that of a checkpoint.
   package enum Coverage: String, Sendable { case final, checkpoint, none }
+  /// The verified share of the recording.
   package enum Completeness: String, Sendable { case complete, partial, unknown }
 
   package var chain = ChainState.absent

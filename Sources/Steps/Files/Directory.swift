@@ -2,10 +2,12 @@ import Foundation
 
 /// The names in a directory, and the kind of item at a path.
 package enum Directory {
+  /// A name in a directory, with the kind of its item.
   package struct Member: Sendable, Equatable {
     package var name: String
     package var kind: Kind
   }
+  /// The kind of an item; `link` only where links are not followed.
   package enum Kind: Sendable {
     case file, directory, link, other
     /// A name that is not UTF-8; it is shown with replacement characters.
@@ -58,7 +60,7 @@ package enum Directory {
     }
   }
 
-  /// What a path leads to, the same by whichever links: device and inode.
+  /// The item that a path leads to, the same by whichever links: device and inode.
   package struct Identity: Hashable {
     private let device: dev_t
     private let inode: ino_t

@@ -87,8 +87,8 @@ package final class InputFile {
     ].contains(ending)
   }
 
-  /// The first bytes of a regular file, to detect its format; empty for anything else, or where absent. Throws `FileError` where they cannot be read:
-  /// nobody can say then that the file is no take.
+  /// The first bytes of a regular file, to detect its format; empty for anything else, or where absent. Throws `FileError` where they
+  /// cannot be read: the file may then be a take.
   package static func start(of path: String, count: Int) throws -> [UInt8] { try bytes(of: path, count: count, isEnd: false) }
 
   /// The last bytes, as `start` gives the first.

@@ -5,8 +5,8 @@ import Model
 package enum OutputFile {
   /// Throws `UsageError` where something else is there than an empty file or an earlier one that such a command wrote.
   ///
-  /// - Parameter mark: What such a file has among its first 256 bytes, and no other.
-  /// - Parameter kind: What it is, in words: `metrics of Takeset`.
+  /// - Parameter mark: A marker in the first 256 bytes of files that this command wrote.
+  /// - Parameter kind: Its kind in words: `metrics of Takeset`.
   package static func check(_ path: String, markedBy mark: String, _ kind: String) throws {
     let absolute = Directory.absolute(path)
     guard let found = try Directory.kind(at: absolute) else { return }

@@ -4,6 +4,10 @@ import Model
 
 /// Puts files in place so that a name holds either the complete file or nothing, even after a power loss: written under a temporary name
 /// in the same directory, fsynced, renamed, and the directory fsynced.
+///
+///     try SealedFile.write(path) { append in
+///       for piece in pieces { try piece.withUnsafeBytes(append) }
+///     }
 package enum SealedFile {
   /// The temporary name for a file, by which a leftover of a killed run is recognized.
   package static func temporaryPath(for path: String) -> String {
@@ -11,6 +15,7 @@ package enum SealedFile {
     return url.deletingLastPathComponent().path + "/.\(url.lastPathComponent).partial"
   }
 
+  /// Whether a name has the form of `temporaryPath`: `.NAME.partial`.
   package static func isTemporary(_ name: String) -> Bool { name.hasPrefix(".") && name.hasSuffix(".partial") }
 
   /// Moves a finished temporary file to its name.
@@ -36,6 +41,7 @@ package enum SealedFile {
     try syncDirectory(of: path)
   }
 
+  /// Makes the names in a path's directory survive a power loss. `fsync`.
   package static func syncDirectory(of path: String) throws {
     let directory = URL(fileURLWithPath: path).deletingLastPathComponent().path
     let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -105,6 +111,7 @@ package enum SealedFile {
 
   private static let collectedAtMost = 1 << 16
 
+  /// Writes all bytes at the descriptor's position, however many calls that takes. Throws `FileError`, perhaps after some of them.
   package static func append(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32, path: String) throws {
     var rest = bytes[...]
     while !rest.isEmpty {

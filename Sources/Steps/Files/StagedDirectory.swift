@@ -6,12 +6,16 @@ import Model
 ///
 /// The temporary directory is locked: of two commands with one output, one writes and the other says so. What a killed command left there
 /// is removed by the next one.
+///
+///     let staged = try StagedDirectory("out")
+///     try writeFiles(into: staged.path)
+///     try staged.commit()                          // or `discard()` after an error
 package final class StagedDirectory: Sendable {
-  /// What may be replaced.
+  /// The kind of directory that may be replaced.
   package struct Kind: Sendable {
-    /// In words: `a dataset`.
+    /// The kind in words: `a dataset`.
     package var name: String
-    /// Why a directory is not one, or not only one, as the end of a sentence about it; `nil` where it is.
+    /// Returns the reason why a directory is not one, or not only one, as the end of a sentence about it; `nil` where it is.
     var shortcoming: @Sendable (_ path: String) throws -> String?
 
     package init(name: String, shortcoming: @escaping @Sendable (_ path: String) throws -> String?) {
@@ -19,7 +23,7 @@ package final class StagedDirectory: Sendable {
     }
   }
 
-  /// Where to write until `commit`.
+  /// Path for writing until `commit`.
   package let path: String
   /// The directory's own name, absolute.
   let output: String
@@ -32,7 +36,7 @@ package final class StagedDirectory: Sendable {
   /// Makes the directory under its temporary name.
   ///
   /// - Parameter inputs: Directories that must not contain the output or be inside it.
-  /// - Parameter kind: What may be replaced; `nil` if nothing may.
+  /// - Parameter kind: The kind of directory that may be replaced; `nil` if nothing may.
   ///
   /// Throws `OutputExists`, also while another command writes there, `UsageError`, `OutputFailure`.
   package init(_ given: String, apartFrom inputs: [String] = [], replacing kind: Kind? = nil) throws {
@@ -156,5 +160,6 @@ package final class StagedDirectory: Sendable {
     OutputExists(output, remedy: "it was made while this command ran, and stays; choose another name or remove it")
   }
 
+  /// Removes what was written. The directory that was to be replaced stays.
   package func discard() { try? FileManager.default.removeItem(atPath: path) }
 }

@@ -7,7 +7,12 @@ import Synchronization
 /// The files of one take: their names, and, once read, their sizes and digests.
 ///
 /// Workers read files at the same time; each file's digest covers exactly the bytes that were used.
+///
+///     let inputs = TakeInputs(root: folder, entries: [.init(path: "poses.json", role: .poses)])
+///     guard let table = inputs.index(of: "poses.json") else { … }
+///     let poses = try inputs.readJSON(table, limit: 64 << 20) { try $0.value() }
 package final class TakeInputs: Sendable {
+  /// The part that a file plays in its take, by which readers find it and the manifest lists it.
   package enum Role: String, Sendable, Codable {
     case metadata, poses, encoders, image, depth, confidence, movie, imu, calibration
     /// A table of a further stream.
@@ -29,6 +34,7 @@ package final class TakeInputs: Sendable {
     }
   }
 
+  /// A file of the take, or a member of its archive.
   package struct Entry: Sendable {
     /// Relative to the take, `/`-separated.
     package var path: String
@@ -87,6 +93,7 @@ package final class TakeInputs: Sendable {
       root: url.deletingLastPathComponent().path, entries: [Entry(path: url.lastPathComponent, role: role)])
   }
 
+  /// Returns the index of the entry with that path, relative to the take; `nil` without one. A binary search.
   package func index(of path: String) -> Int? {
     var (low, high) = (0, entries.count)
     while low < high {

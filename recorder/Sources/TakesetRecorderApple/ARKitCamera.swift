@@ -30,6 +30,7 @@
       queue.async { [self] in (self.recorder, self.writer) = (recorder, writer) }
     }
 
+    /// Offers the frame, its image in place, to the recorder. Runs on the session's queue.
     public func session(_ session: ARSession, didUpdate frame: ARFrame) {
       guard let recorder, let writer else { return }
       recorder.tick(at: frame.timestamp)
@@ -57,6 +58,7 @@
       CameraFrame.withoutPadding(memory, row: CVPixelBufferGetWidth(map) * 4, stride: stride, count: height, body)
     }
 
+    /// Translates ARKit's tracking state; relocalizing counts as lost.
     public func session(_ session: ARSession, cameraDidChangeTrackingState camera: ARCamera) {
       switch camera.trackingState {
       case .normal: onTracking(.normal)

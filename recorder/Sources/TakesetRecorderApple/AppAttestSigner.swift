@@ -8,9 +8,10 @@
   public struct AppAttestSigner: AssertionSigner {
     private let keyID: String
 
-    /// - Parameter keyID: What `DCAppAttestService.generateKey` gave.
+    /// - Parameter keyID: The id that `DCAppAttestService.generateKey` gave.
     public init(keyID: String) { self.keyID = keyID }
 
+    /// Signs a hash by an App Attest assertion; `done` gets `nil` where Apple's service gives none.
     public func sign(_ hash: [UInt8], _ done: @escaping @Sendable ([UInt8]?) -> Void) {
       // The hash of the chain is the client data, so its own hash is what is signed.
       let digest = Data(CryptoKit.SHA256.hash(data: Data(hash)))

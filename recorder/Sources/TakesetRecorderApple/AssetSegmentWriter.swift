@@ -45,6 +45,7 @@
     private var failure: any Error { writer.error ?? CocoaError(.fileWriteUnknown) }
     private var isWriting: Bool { writer.status == .writing && !lock.withLock { segments.isBroken } }
 
+    /// Appends the frame's image. Returns false while the encoder is busy, and throws once it has failed.
     public func encode(_ frame: borrowing CameraFrame, at seconds: Double) throws -> Bool {
       guard isWriting else { throw failure }
       // `append` to an input that is not ready raises an exception that nothing catches.
@@ -55,6 +56,7 @@
       return true
     }
 
+    /// Ends the movie; the last segments are received before `done` is called, with an error if any is missing.
     public func finish(_ done: @escaping @Sendable ((any Error)?) -> Void) {
       guard isWriting else {
         if writer.status == .writing { writer.cancelWriting() }
@@ -66,6 +68,7 @@
       }
     }
 
+    /// Hands a segment on with the number of its frames, which AVFoundation does not give.
     public func assetWriter(
       _ writer: AVAssetWriter, didOutputSegmentData segmentData: Data, segmentType: AVAssetSegmentType,
       segmentReport: AVAssetSegmentReport?

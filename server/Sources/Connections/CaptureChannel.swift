@@ -12,11 +12,13 @@ package struct CaptureChannel: ServerChildChannel, HTTPChannelHandler {
   package typealias HTTPConnection = NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>
   package typealias Socket = NIOAsyncChannel<WebSocketFrame, WebSocketFrame>
 
+  /// The protocol that a connection speaks after its first request.
   package enum Kind: Sendable {
     case http(HTTPConnection)
     case socket(Socket, SocketRequest)
   }
 
+  /// A connection whose protocol is not known yet.
   package struct Value: ServerChildChannelValue {
     package let channel: any Channel
     /// Known after the first request's head.
@@ -44,6 +46,7 @@ package struct CaptureChannel: ServerChildChannel, HTTPChannelHandler {
   /// Largest message of a socket, in bytes.
   private static let messageLimit = 16 << 20
 
+  /// Builds the handlers of a new connection. One beyond the limit is closed, without an answer where it is far beyond.
   package func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
     channel.eventLoop.makeCompletedFuture {
       let admission = limit.admit(channel)
@@ -101,6 +104,7 @@ package struct CaptureChannel: ServerChildChannel, HTTPChannelHandler {
     }
   }
 
+  /// Serves a connection until it ends, as HTTP or as a WebSocket. Errors end it and are not thrown.
   package func handle(value: Value, logger: Logger) async {
     // Fails where a connection ends before its first request.
     guard let kind = try? await value.kind.get() else { return }

@@ -2,7 +2,7 @@ import Foundation
 package import HTTPTypes
 package import NIOCore
 
-/// Where a request comes from.
+/// The origin of a request.
 package enum ClientAddress {
   /// The address of the connection; or, where that is a trusted proxy's, the last address of `X-Forwarded-For` that is not one. What stands
   /// before it was written by the client, so it counts for nothing.
@@ -17,7 +17,7 @@ package enum ClientAddress {
     return connection
   }
 
-  /// What proxies add to requests that they pass on.
+  /// The fields that proxies add to requests that they pass on.
   package static let proxyFields: [HTTPField.Name] = [
     .forwardedFor, .forwarded, .custom("X-Forwarded-Host"), .custom("X-Forwarded-Proto"), .custom("X-Real-IP"), .custom("Via"),
   ]

@@ -23,7 +23,7 @@ final class ConnectionGuard: ChannelDuplexHandler, RemovableChannelHandler {
   private let logger: Logger
   private var state: ConnectionState
   private var timer: Scheduled<Void>?
-  /// What came while it is not known whether a request may become a socket.
+  /// Parts that came while it was not known whether a request may become a socket.
   private var held: [HTTPServerRequestPart]?
 
   init(_ limits: ConnectionState.Limits, _ arrived: ArrivedBytes, isSurplus: Bool, admits: @escaping Admission, logger: Logger) {

@@ -1,7 +1,7 @@
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// Counts the connections of all listeners, and those of each address, so that nobody alone can have all of them.
+/// Counts the connections of all listeners, and those of each address, so that no single client can have all of them.
 package final class ConnectionLimit: Sendable {
   enum Admission: Comparable {
     case welcome
@@ -13,7 +13,7 @@ package final class ConnectionLimit: Sendable {
 
   private struct Counts {
     var all = 0
-    /// By `AddressLimit.network`.
+    /// The number of connections by `AddressLimit.network`.
     var addresses: [[UInt8]: Int] = [:]
   }
 

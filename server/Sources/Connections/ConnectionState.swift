@@ -1,17 +1,24 @@
 package import NIOCore
 package import NIOHTTP1
 
-/// What a connection may do, and when its time is up: the decisions of `ConnectionGuard`, without a channel and without a clock. Each event
-/// brings its moment, and is answered with what to do.
+/// The rights of a connection, and its deadlines: the decisions of `ConnectionGuard`, without a channel and without a clock. Each event
+/// brings its moment, and is answered with an action.
+///
+///     switch state.receiveHead(head, at: ConnectionState.Moment(time: .now(), arrived: arrivedBytes)) {
+///     case .pass: handOn(head)
+///     case .refuse(let status, let reason, _): answer(status, reason)
+///     default: …
+///     }
 package struct ConnectionState: Sendable {
+  /// The time and bytes that a connection may take.
   package struct Limits: Sendable {
-    /// For the first complete request head.
+    /// Time for the first complete request head.
     package var head: TimeAmount
     /// Idle limit for bodies and answers, and for the next complete request head.
     package var idle: TimeAmount
     /// Bytes that a body must bring in each period of `idle`, however it ends.
     package var leastBytes: Int
-    /// For a client to read its answer after an error.
+    /// Time for a client to read its answer after an error.
     package var linger = TimeAmount.seconds(5)
     /// Bytes that are read and thrown away after an answer that does not wait for them: many clients send a small body before they look.
     package var leftover = 4 << 20
@@ -26,16 +33,16 @@ package struct ConnectionState: Sendable {
     }
   }
 
-  /// When something happens.
+  /// The moment of an event.
   package struct Moment: Sendable {
     package var time: NIODeadline
-    /// Bytes that have arrived by then, understood or not.
+    /// Number of bytes that have arrived by then, understood or not.
     package var arrived: Int
 
     package init(time: NIODeadline, arrived: Int) { (self.time, self.arrived) = (time, arrived) }
   }
 
-  /// What to do about an event.
+  /// The answer to an event.
   package enum Action: Equatable, Sendable {
     /// Hand it on.
     case pass
@@ -54,7 +61,7 @@ package struct ConnectionState: Sendable {
 
   private enum Phase: Equatable {
     case open
-    /// What follows cannot be understood, or is not wanted; answers go on. With the bytes that had arrived before.
+    /// The rest cannot be understood, or is not wanted; answers go on. `since` counts the bytes that had arrived before.
     case ignoring(since: Int)
     /// The last answer was given; what still comes is thrown away, and no longer read where it is much.
     case lingering(since: Int)
@@ -85,7 +92,7 @@ package struct ConnectionState: Sendable {
   private var headDeadline: NIODeadline
   private var lastWrite: NIODeadline
   private var pendingWrites = 0
-  /// When we stopped reading because the request's handler was behind; that time is not the client's.
+  /// Time at which we stopped reading because the request's handler was behind; that time is not the client's.
   private var pausedSince: NIODeadline?
 
   /// - Parameter isSurplus: Whether there are too many connections: its first request is refused.
@@ -98,6 +105,7 @@ package struct ConnectionState: Sendable {
 
   // MARK: Requests
 
+  /// Admits a request by its head, or refuses it. The first request of a connection may become a WebSocket.
   package mutating func receiveHead(_ head: HTTPRequestHead, at now: Moment) -> Action {
     guard phase == .open else { return .drop }
     isMovieUpload = RequestRules.isMovieUpload(head)
@@ -112,6 +120,7 @@ package struct ConnectionState: Sendable {
     return underWay == 1 && SocketRequest.isHandshake(head) ? .ask : .passPlain
   }
 
+  /// Counts bytes of the request's body, which must bring `Limits.leastBytes` in each period.
   package mutating func receiveBody(_ bytes: Int, at now: Moment) -> Action {
     guard phase == .open else { return .drop }
     body?.lastByte = now.time
@@ -119,6 +128,7 @@ package struct ConnectionState: Sendable {
     return .pass
   }
 
+  /// Ends the request's body: from now on, it is our turn.
   package mutating func receiveEnd() -> Action {
     guard phase == .open else { return .drop }
     body = nil
@@ -151,6 +161,7 @@ package struct ConnectionState: Sendable {
 
   // MARK: Reading
 
+  /// Notes that reading has stopped because the handler is behind; the client's deadlines wait.
   package mutating func pauseReading(at time: NIODeadline) { pausedSince = time }
 
   /// Whether more may be read, which ends a pause.
@@ -188,11 +199,13 @@ package struct ConnectionState: Sendable {
     return true
   }
 
+  /// Notes a write that the client has to take before `Limits.idle` has passed without any progress.
   package mutating func beginWrite(at time: NIODeadline) {
     if pendingWrites == 0 { lastWrite = time }
     pendingWrites += 1
   }
 
+  /// Notes that a write was taken, which starts the time for the next one.
   package mutating func endWrite(at time: NIODeadline) {
     pendingWrites -= 1
     lastWrite = time
@@ -200,7 +213,7 @@ package struct ConnectionState: Sendable {
 
   // MARK: Time
 
-  /// When to ask `checkTime` next; `nil` when a timer of `Limits.linger` runs in its place.
+  /// Returns the time to ask `checkTime` next; `nil` when a timer of `Limits.linger` runs in its place.
   package func nextCheck(at time: NIODeadline) -> NIODeadline? {
     if isLingering { return nil }
     let latest = time + limits.idle

@@ -30,7 +30,7 @@ package struct ListenAddress: Equatable {
   /// Addresses that mean all of this machine's.
   package static let wildcards = ["0.0.0.0", "::"]
 
-  /// As in a URL; in place of all addresses, one of this machine's by which others reach it.
+  /// The address in the form of a URL; in place of all addresses, one of this machine's by which others reach it.
   package var reachable: String {
     var host = host
     if Self.wildcards.contains(host) {

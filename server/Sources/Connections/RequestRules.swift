@@ -1,7 +1,7 @@
 import Foundation
 package import NIOHTTP1
 
-/// What a request's head must be so that everybody on its way agrees where the request ends.
+/// The rules for a request's head by which everybody on its way agrees where the request ends.
 package enum RequestRules {
   /// Limits of heads, in bytes and fields. The path counts as a field.
   static let limits: NIOHTTPDecoderLimitConfiguration = {
@@ -12,7 +12,7 @@ package enum RequestRules {
     return limits
   }()
 
-  /// What is wrong with a head, for the log; `nil` where it is fine.
+  /// Returns the fault of a head, for the log; `nil` where it is fine.
   package static func problem(in head: HTTPRequestHead) -> String? {
     let lengths = head.headers["content-length"]
     if lengths.count > 1 { return "more than one Content-Length" }

@@ -3,7 +3,7 @@ package import HummingbirdCore
 
 /// The API key that a request brings.
 package enum SentKey {
-  /// The key in a header. Where it is not understood, that is the empty key, which nobody has: a sender who wants to be known must not be
+  /// The key in a header. A header that is not understood gives the empty key, which nobody has: a sender who wants to be known must not be
   /// taken for a stranger.
   package static func of(_ header: String) -> String {
     let words = header.split(separator: " ").map(String.init)

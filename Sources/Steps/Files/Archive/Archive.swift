@@ -4,7 +4,11 @@ import Media
 import Model
 
 /// A zip or tar file whose members are read in place, without unpacking.
+///
+///     let archive = try Archive("take.zip", format: .zip, limits: Archive.Limits())
+///     for member in archive.members { print(member.path, member.bytes) }
 package final class Archive: Sendable {
+  /// The format of an archive; both are listed in full before any member is read.
   package enum Format: String, Sendable { case zip, tar }
 
   /// A regular file in the archive.
@@ -175,6 +179,7 @@ protocol ArchiveContent: Sendable {
   func slice(_ entry: Int) throws -> FileSlice
 }
 
+/// A reader of a member's contents, from the front to the back.
 package protocol MemberReader {
   /// Fills the start of `buffer` and returns the number of bytes; 0 at the end. Throws `ArchiveError` where the data are damaged.
   func read(into buffer: UnsafeMutableRawBufferPointer) throws -> Int

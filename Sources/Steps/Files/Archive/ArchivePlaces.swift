@@ -4,7 +4,7 @@ import Media
 import Model
 
 extension Archive {
-  /// Where a member's bytes are in the archive, read from its headers. Throws `ArchiveError`, or `FileError`.
+  /// Returns the place of a member's bytes in the archive, read from its headers. Throws `ArchiveError`, or `FileError`.
   func origin(of member: Member) throws -> SampleOrigin.Member {
     let file = try InputFile(path)
     guard file.stamp == stamp else { throw TakeFailure(.changedWhileReading, "the file was changed while it was read") }
@@ -84,7 +84,7 @@ private struct ZipPlaces {
     Int64(exactly: bytes[offset..<(offset + count)].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }) ?? -1
   }
 
-  /// Where the central directory starts.
+  /// Returns the offset of the central directory.
   private func directory() throws -> Int64 {
     let start = max(0, slice.count - (1 << 16) - 64)
     let tail = try bytes(start, slice.count - start)

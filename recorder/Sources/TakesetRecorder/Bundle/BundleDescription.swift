@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a bundle is, known before its first frame: `recording.json`.
+/// The facts of a bundle that are known before its first frame: `recording.json`.
 public struct BundleDescription: Codable, Sendable, Equatable {
   /// Version of the files in the recording's folder.
   public var version = 1
@@ -15,13 +15,14 @@ public struct BundleDescription: Codable, Sendable, Equatable {
   public var deviceModel: String
   /// `secure_enclave` or `unverified`.
   public var attestationLevel: String
-  /// When it began, in milliseconds of Unix time.
+  /// Time at which it began, in milliseconds of Unix time.
   public var startedAt: Int64
   /// The same moment on the clock of the frames, in seconds.
   public var clockStart: Double
-  /// Where it was recorded, if that is to be known.
+  /// The place of the recording, if it is to be known.
   public var location: Location?
 
+  /// A place on the Earth.
   public struct Location: Codable, Sendable, Equatable {
     /// Degrees, WGS 84.
     public var latitude: Double
@@ -50,7 +51,7 @@ public struct BundleDescription: Codable, Sendable, Equatable {
     if let problem { throw RecordingError(path: path, reason: problem, isDamage: true) }
   }
 
-  /// What of it no recording can have; `nil` for nothing.
+  /// The value that no recording can have, as a sentence; `nil` where all are possible.
   var problem: String? {
     for (name, width, height) in [("an image", width, height), ("a depth map", depthWidth, depthHeight)] {
       guard (1...16_384).contains(width), (1...16_384).contains(height) else {

@@ -2,7 +2,7 @@ import Foundation
 
 /// The documents of a finished bundle, as the seeds' server reads them: `depth.gz`, `hash_chain.json` and `metadata.json`.
 enum BundleDocuments {
-  /// What is before the depth maps (the layout RLDP): their number, size and times. They follow, one after the other.
+  /// Returns the header before the depth maps (the layout RLDP): their number, size and times. They follow, one after the other.
   static func depthHeader(times: [Double], _ description: BundleDescription) -> [UInt8] {
     var bytes = Array("RLDP".utf8)
     func add(_ number: some FixedWidthInteger) { withUnsafeBytes(of: number.littleEndian) { bytes += $0 } }

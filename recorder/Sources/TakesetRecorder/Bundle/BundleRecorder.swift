@@ -7,7 +7,13 @@ import Foundation
 /// fraction of a frame's time. What the encoder cannot take is dropped and counted, never waited for.
 ///
 /// `@unchecked Sendable`: `lock` guards everything that changes.
+///
+///     try recorder.start(conditions, at: now)
+///     recorder.record(CameraFrame(time: time, pixels: planes, depth: depth))           // each frame
+///     recorder.tick(at: now)                                                           // every 0.1 s
+///     let bundle = try await recorder.stop(at: now)
 public final class BundleRecorder: @unchecked Sendable {
+  /// The options of a recording: its rate, its limits, and its patience with the signer.
   public struct Options: Sendable {
     /// Frames per second of the recording, from a camera with more; `nil` for all of the camera's.
     public var rate: Double? = 30
@@ -64,7 +70,7 @@ public final class BundleRecorder: @unchecked Sendable {
   /// Number of frames recorded so far.
   public var frames: Int { lock.withLock { files?.frames ?? 0 } }
   public var state: RecordingMachine.State { lock.withLock { machine.state } }
-  /// What ended the recording, or kept it from its place, if something failed.
+  /// The failure that ended the recording, or kept it from its place; `nil` where nothing failed.
   public var failure: (any Error)? { lock.withLock { problem } }
 
   /// Begins, if all is as it has to be; otherwise `onEffect` gets the refusal.
@@ -185,13 +191,13 @@ public final class BundleRecorder: @unchecked Sendable {
 
   /// Ends the recording and makes the bundle; also one that has ended by itself.
   ///
-  /// - Returns: What was recorded; `nil` without a frame.
+  /// - Returns: The recorded bundle; `nil` without a frame.
   /// - Throws: `RecordingError` where it cannot be put in place: `ID.recording/` then stays, for another call or for `Recovery`.
   public func stop(at time: Double) async throws -> Recovery.Recovered? {
     try await withCheckedThrowingContinuation { continuation in stop(at: time) { continuation.resume(with: $0) } }
   }
 
-  /// As `stop(at:)`, for code without tasks.
+  /// Does the same as `stop(at:)`, for code without tasks.
   public func stop(at time: Double, _ done: @escaping Completion) {
     deliver(.release, at: time)
     lock.lock()

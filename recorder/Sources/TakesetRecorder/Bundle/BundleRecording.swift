@@ -6,7 +6,7 @@ import Foundation
 /// killed is finished by `Recovery`.
 final class BundleRecording {
   let folder: String
-  /// Where the bundle will be.
+  /// Path of the finished bundle.
   let output: String
   let description: BundleDescription
   private(set) var frames = 0
@@ -16,7 +16,7 @@ final class BundleRecording {
   private var chain: FrameChain
   private let makeHasher: MakeHasher
   private var lastTime = 0.0
-  /// Why a segment could not be written. Of the encoder's thread.
+  /// The reason why a segment could not be written. Belongs to the encoder's thread.
   private var segmentFailure: (any Error)?
 
   /// Makes the folder. Throws `RecordingError` where something has the name of the recording or of its bundle, or the description is of none.

@@ -6,7 +6,7 @@ public struct RecordingError: Error, Equatable, CustomStringConvertible {
   public var reason: String
   /// The disk is full, or a limit of the file's size is reached.
   public var isFull = false
-  /// What was recorded cannot be read: nothing can be made of it.
+  /// Whether the recording itself cannot be read: nothing can be made of it.
   public var isDamage = false
   /// Another process records or recovers it.
   public var isBusy = false
@@ -80,7 +80,7 @@ final class AppendedFile {
 final class FolderLock {
   private let descriptor: FileDescriptor?
 
-  /// `nil` where another has it. A folder that cannot be locked is nobody's.
+  /// `nil` where another process holds it. A folder that cannot be locked counts as free.
   init?(_ path: String) {
     descriptor = FileDescriptor(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
     if let descriptor, flock(descriptor.number, LOCK_EX | LOCK_NB) != 0, errno == EWOULDBLOCK { return nil }

@@ -5,7 +5,7 @@ struct CRC32 {
   }
 
   private var state = ~UInt32(0)
-  /// Of all bytes so far.
+  /// The checksum of all bytes so far.
   var value: UInt32 { ~state }
 
   mutating func update(_ bytes: some Sequence<UInt8>) {

@@ -1,7 +1,7 @@
 import Foundation
 
-/// What a bundle's recording holds for certain: the beginning of its journal that is whole, and of the other files what this says and their digests
-/// confirm.
+/// The part of a bundle's recording that is certain: the whole beginning of its journal, and the bytes of the other files that the journal
+/// and its digests confirm.
 struct IntactRecording {
   static let videoName = "video.mp4", depthName = "depth.raw", journalName = "journal"
 

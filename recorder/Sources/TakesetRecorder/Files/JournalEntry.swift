@@ -1,7 +1,6 @@
 /// An entry of a recording's journal: what is in the other files, written after the bytes that it speaks of.
-///
-/// In the file: the payload's length (u32), the type (u8), the payload, and the CRC-32 of all before it in the entry (u32). Numbers have their lowest
-/// byte first.
+/// The file holds the payload's length (u32), the type (u8), the payload, and the CRC-32 of all before it in the entry (u32). Numbers have
+/// their lowest byte first.
 enum JournalEntry: Sendable, Equatable {
   /// A frame: its number from 0, seconds since the recording began, and H(n).
   case frame(number: UInt32, time: Double, hash: [UInt8])

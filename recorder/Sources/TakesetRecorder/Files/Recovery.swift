@@ -4,9 +4,14 @@ import Foundation
 ///
 /// It takes what is certain, cuts the movie exactly there, and never claims more than the newest signature covers. It may be killed at any moment and
 /// repeated; the bytes are the same each time. The recording itself is kept as `ID.recording.recovered`, or with `-2` and so on behind it.
+///
+///     let recovery = Recovery({ CryptoKitHasher() }, deflate: compressionDeflate)
+///     let recovered = try recovery.recover(folder + "/20261127-1.recording")
 public struct Recovery: Sendable {
+  /// The result of a recording: whole, its beginning, or no frame.
   public enum Outcome: String, Sendable, Equatable { case complete, partial, nothing }
 
+  /// A bundle that was made, or its recording without a frame.
   public struct Recovered: Sendable, Equatable {
     public var id: String
     public var outcome: Outcome

@@ -24,13 +24,13 @@ struct FrameGate: Sendable, Equatable {
   }
 }
 
-/// Which recorded frames have a depth map: every third, at most 150.
+/// The rule for frames with a depth map: every third recorded one, at most 150.
 enum KeyframeRule {
   /// - Parameter frame: The number of the recorded frame, from 0.
   static func isKeyframe(_ frame: Int) -> Bool { frame % 3 == 0 && frame / 3 < 150 }
 }
 
-/// After which recorded frames the hash so far becomes a checkpoint, which is signed: every 150, at most three.
+/// The rule for checkpoints, at which the hash so far is signed: every 150 recorded frames, at most three.
 struct CheckpointRule: Sendable {
   var every = 150
 

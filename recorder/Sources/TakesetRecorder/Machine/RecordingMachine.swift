@@ -2,6 +2,7 @@
 ///
 /// Times are seconds on one clock, that of the camera's frames.
 public struct RecordingMachine: Sendable, Equatable {
+  /// The limits of a recording, in seconds on the machine's clock and in bytes.
   public struct Limits: Sendable, Equatable {
     /// A frame this long after the first, or later, is not recorded (seconds).
     public var longest = 15.0
@@ -9,12 +10,12 @@ public struct RecordingMachine: Sendable, Equatable {
     public var silence = 1.0
     /// The phone warns when a recording is this long (seconds after its first frame).
     public var warning = 10.0
-    /// No recording begins with less free space (bytes).
+    /// Least free space at the start of a recording (bytes).
     public var space: Int64 = 50_000_000
 
     public init() {}
 
-    /// Why no recording begins under these conditions; `nil` where one does.
+    /// Returns the reason why no recording begins under these conditions; `nil` where one does.
     public func refusal(_ conditions: Conditions) -> Refusal? {
       guard conditions.sessionRuns else { return .session }
       guard conditions.freeSpace >= space else { return .storage }
@@ -22,7 +23,7 @@ public struct RecordingMachine: Sendable, Equatable {
     }
   }
 
-  /// What has to be so for a recording to begin.
+  /// The conditions for a recording to begin.
   public struct Conditions: Sendable, Equatable {
     /// Bytes.
     public var freeSpace: Int64
@@ -35,6 +36,7 @@ public struct RecordingMachine: Sendable, Equatable {
     }
   }
 
+  /// An event that ends a recording from outside; its bundle is then partial.
   public enum Interruption: String, Sendable, Equatable, CaseIterable {
     case phoneCall = "phone-call"
     case background
@@ -58,9 +60,10 @@ public struct RecordingMachine: Sendable, Equatable {
     case retry
   }
 
+  /// The reason why no recording begins: too little space, poor tracking, no session, or one that has not ended.
   public enum Refusal: Sendable, Equatable { case storage, tracking, session, busy }
 
-  /// Why a recording ended.
+  /// The reason why a recording ended.
   public enum Stop: Sendable, Equatable {
     case released, limit, silence, writerFailed, diskFull
     case interrupted(Interruption)
@@ -69,9 +72,10 @@ public struct RecordingMachine: Sendable, Equatable {
     public var isComplete: Bool { self == .released || self == .limit }
   }
 
-  /// How the phone vibrates: `medium` at the start, `warning` shortly before the limit, `heavy` at the end.
+  /// The vibration of the phone: `medium` at the start, `warning` shortly before the limit, `heavy` at the end.
   public enum Haptic: Sendable, Equatable { case medium, warning, heavy }
 
+  /// An action for the recorder or the app to carry out.
   public enum Effect: Sendable, Equatable {
     /// Make the recording's folder and its encoder.
     case open
@@ -79,12 +83,13 @@ public struct RecordingMachine: Sendable, Equatable {
     case record
     /// Sign, write and put in place what there is; `finished` or `finishingFailed` answers.
     case finish(Stop)
-    /// What was recorded; `nothing` without a frame.
+    /// The result of the recording; `nothing` without a frame.
     case result(Recovery.Outcome)
     case refuse(Refusal)
     case haptic(Haptic)
   }
 
+  /// The phase of a recording. Times are in seconds on the machine's clock.
   public enum State: Sendable, Equatable {
     case idle
     /// Times of the start, of the first frame and of the last, and the number of frames.

@@ -1,13 +1,16 @@
 /// The logic of a capture screen: what its buttons do, and what it shows. It touches nothing: the app draws the values and carries out the effects, in
 /// order.
+/// The recorder's `RecordingMachine` alone decides when a recording begins and ends, and when the phone vibrates. This model asks for a
+/// start or a stop, and shows the state that it is told. Times are seconds on one clock that only goes forward.
 ///
-/// When a recording begins and ends, and when the phone vibrates, is decided by the recorder's `RecordingMachine` alone. This model asks for a start or
-/// a stop, and shows the state that it is told. Times are seconds on one clock that only goes forward.
+///     for effect in model.handle(.press, at: now) { carryOut(effect) }
 public struct CaptureModel: Sendable, Equatable {
+  /// The effect of the button: one image, or a recording.
   public enum Mode: String, Sendable, CaseIterable { case photo, video }
 
+  /// The options of the screen.
   public struct Options: Sendable, Equatable {
-    /// How the button records: while it is held, or from one tap to the next.
+    /// The button's way of recording: while it is held, or from one tap to the next.
     public enum Button: Sendable { case hold, toggle }
 
     public var button = Button.hold
@@ -21,7 +24,7 @@ public struct CaptureModel: Sendable, Equatable {
     public init() {}
   }
 
-  /// What an app remembers from one start to the next.
+  /// The choices that an app remembers from one start to the next.
   public struct Preferences: Sendable, Equatable {
     public var mode = Mode.video
     /// Whether edges are shown, for each mode.
@@ -30,11 +33,13 @@ public struct CaptureModel: Sendable, Equatable {
     public init() {}
   }
 
+  /// The state of the tracking, by which the screen tells a person what to do.
   public enum Tracking: Sendable, Equatable { case normal, tooFast, tooDark, starting, lost }
 
   /// A recording that is done, and how much of it a signature covers.
   public typealias Take = Recovery.Recovered
 
+  /// The view that the app shows, with its contents.
   public enum Screen: Sendable, Equatable {
     case camera
     /// The recorder was asked to start, and has not ended.
@@ -51,6 +56,7 @@ public struct CaptureModel: Sendable, Equatable {
     case rejected(Take, String)
   }
 
+  /// An event from the person, the phone or the recorder.
   public enum Event: Sendable, Equatable {
     case press, release
     case choose(Mode)
@@ -77,6 +83,7 @@ public struct CaptureModel: Sendable, Equatable {
     case uploadFailed(String, String)
   }
 
+  /// An action for the app to carry out.
   public enum Effect: Sendable, Equatable {
     case takePhoto
     /// Start a recorder under these conditions; `failed` says that it did not start.
@@ -94,7 +101,7 @@ public struct CaptureModel: Sendable, Equatable {
   public private(set) var tracking = Tracking.starting
   public private(set) var isPermitted = true
   private var space = Int64.max
-  /// When the button went down, unless that has already had its effect.
+  /// Time at which the button went down, unless that has already had its effect.
   private var pressed: Double?
   /// Seconds recorded so far, as the recorder said last.
   private var recorded = 0.0
@@ -109,6 +116,7 @@ public struct CaptureModel: Sendable, Equatable {
     (self.options, self.preferences) = (options, preferences)
   }
 
+  /// Returns the actions that follow from an event, in order. A time before the last one counts as the last one.
   public mutating func handle(_ event: Event, at time: Double) -> [Effect] {
     now = max(now, time)
     if let message, now >= message.until { self.message = nil }

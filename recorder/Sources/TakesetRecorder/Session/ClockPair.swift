@@ -1,8 +1,11 @@
 import Foundation
 
 /// One moment on two clocks: that of the camera's frames, which counts from the phone's start, and Unix time. Nanoseconds.
+/// It puts readings with Unix times, such as those of joint encoders, on the frames' clock, and back; a clock that is set meanwhile changes
+/// nothing.
 ///
-/// What comes with Unix times, as joint encoders do, is put on the frames' clock with it, and back; a clock that is set meanwhile changes nothing.
+///     let start = ClockPair.now()
+///     start.uptime(of: unixTime)                   // on the frames' clock
 public struct ClockPair: Sendable, Equatable {
   public var uptime: Int64
   public var unix: Int64
@@ -30,9 +33,12 @@ public struct ClockPair: Sendable, Equatable {
     return best?.pair ?? ClockPair(uptime: uptime(), unix: read(CLOCK_REALTIME))
   }
 
+  /// Returns the Unix time of a time on the frames' clock, both in nanoseconds.
   public func unix(of time: Int64) -> Int64 { unix &+ (time &- uptime) }
+  /// Returns the time on the frames' clock of a Unix time, both in nanoseconds.
   public func uptime(of time: Int64) -> Int64 { uptime &+ (time &- unix) }
 
+  /// Returns the clock's time in nanoseconds. `clock_gettime`.
   public static func read(_ clock: clockid_t) -> Int64 {
     var time = timespec()
     clock_gettime(clock, &time)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// What a session is: `metadata.json`, which is written before the first frame, and again with the counts at the end.
+/// The facts of a session: `metadata.json`, which is written before the first frame, and again with the counts at the end.
 public struct SessionDescription: Sendable, Equatable {
   /// Such as `iPhone16,1`.
   public var deviceModel: String
@@ -24,7 +24,7 @@ public struct SessionDescription: Sendable, Equatable {
     (self.deviceModel, self.systemVersion, self.width, self.height, self.start) = (deviceModel, systemVersion, width, height, start)
   }
 
-  /// What is counted while it is recorded.
+  /// The counts that grow while it is recorded.
   struct Counts: Equatable {
     var frames = 0, poses = 0, depthMaps = 0, encoders = 0
     var first: Int64?, last: Int64?

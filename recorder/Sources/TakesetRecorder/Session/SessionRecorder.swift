@@ -6,9 +6,15 @@ import Foundation
 /// after a kill. Times are whole nanoseconds.
 ///
 /// `@unchecked Sendable`: `lock` guards everything that changes.
+///
+///     let recorder = try SessionRecorder(folder, description)
+///     try recorder.record(.init(time: time, image: jpeg, pose: cameraToWorld))         // each frame
+///     try recorder.add(.init(time: time, acceleration: acceleration, rotation: rotation))
+///     try recorder.finish(at: time)
 public final class SessionRecorder: @unchecked Sendable {
+  /// A frame of the camera, whose image the app has compressed.
   public struct Frame {
-    /// On the clock of the frames.
+    /// Time on the clock of the frames, in nanoseconds.
     public var time: Int64
     /// The compressed image, a JPEG.
     public var image: [UInt8]
@@ -26,7 +32,7 @@ public final class SessionRecorder: @unchecked Sendable {
 
   /// One reading of a glove with four joints.
   public struct EncoderReading: Sendable {
-    /// When it arrived, on the clock of the frames.
+    /// Time of arrival on the clock of the frames, in nanoseconds.
     public var time: Int64
     /// Milliseconds on the sender's own clock.
     public var sent: Int64
@@ -38,7 +44,7 @@ public final class SessionRecorder: @unchecked Sendable {
 
   /// One reading of the phone's IMU, in the device's axes.
   public struct MotionReading: Sendable {
-    /// On the clock of the frames.
+    /// Time on the clock of the frames, in nanoseconds.
     public var time: Int64
     /// Acceleration without gravity, in g.
     public var acceleration: SIMD3<Double>
@@ -50,7 +56,7 @@ public final class SessionRecorder: @unchecked Sendable {
     }
   }
 
-  /// Why a frame was not recorded.
+  /// The reason why a frame was not recorded.
   public enum Drop: String, Sendable { case encoder, late, storage }
 
   private static let times = Int64.min / 2...Int64.max / 2
@@ -135,6 +141,7 @@ public final class SessionRecorder: @unchecked Sendable {
   /// Counts a frame that was not recorded.
   public func drop(_ reason: Drop) { lock.withLock { counts.dropped[reason.rawValue, default: 0] += 1 } }
 
+  /// Records a reading in `encoders.json`, with its time as Unix seconds. Throws `RecordingError` unless it has four finite angles.
   public func add(_ reading: EncoderReading) throws {
     let names = ["index_mcp", "index_pip", "three_finger_mcp", "three_finger_pip"]
     guard reading.angles.count == names.count, reading.angles.allSatisfy(\.isFinite) else {
@@ -152,6 +159,7 @@ public final class SessionRecorder: @unchecked Sendable {
     }
   }
 
+  /// Records a reading in `imu.json`, with its time as Unix seconds. Throws `RecordingError` where a number is not finite.
   public func add(_ reading: MotionReading) throws {
     let numbers = [reading.acceleration, reading.rotation].flatMap { [$0.x, $0.y, $0.z] }
     guard numbers.allSatisfy(\.isFinite) else {
@@ -243,7 +251,8 @@ public final class SessionRecorder: @unchecked Sendable {
   }
 }
 
-/// Which frames have a depth map: those a thirtieth of a second after the last that had one, or later, as the app's seconds in floating point say.
+/// The rule for frames with a depth map: those a thirtieth of a second after the last that had one, or later, by the app's seconds in
+/// floating point.
 struct DepthRule: Equatable {
   private var last = -Double.infinity
 

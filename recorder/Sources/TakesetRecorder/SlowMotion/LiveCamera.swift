@@ -4,7 +4,10 @@ import Foundation
 /// stop. It touches nothing: the owner carries out the effects, in order.
 ///
 /// A lost connection ends nothing but the stream. A movie is uploaded until the server has it.
+///
+///     for effect in camera.handle(.frame, at: now) { carryOut(effect) }
 public struct LiveCamera: Sendable, Equatable {
+  /// An event from the camera, the connection or the server.
   public enum Event: Sendable, Equatable {
     /// The connection that was asked for is there, or failed, or ended.
     case connected
@@ -23,6 +26,7 @@ public struct LiveCamera: Sendable, Equatable {
     case tick
   }
 
+  /// An action for the app to carry out.
   public enum Effect: Sendable, Equatable {
     case connect
     /// Close the connection; `disconnected` follows.
@@ -39,6 +43,7 @@ public struct LiveCamera: Sendable, Equatable {
     case upload(String)
   }
 
+  /// The camera's state in the words of its viewers.
   public enum Status: String, Sendable { case waiting, recording, uploading }
 
   /// Seconds before the next attempt, after each failure in a row.
@@ -70,6 +75,7 @@ public struct LiveCamera: Sendable, Equatable {
 
   public var status: Status { isRecording ? .recording : isClosing || !pending.isEmpty ? .uploading : .waiting }
 
+  /// Returns the actions that follow from an event, in order; those that are due by then are among them. Times are in seconds.
   public mutating func handle(_ event: Event, at time: Double) -> [Effect] {
     let (before, wasConnected) = (status, isConnected)
     var effects = react(to: event, at: time)
@@ -135,7 +141,7 @@ public struct LiveCamera: Sendable, Equatable {
     return isRecording ? [.openMovie] : []
   }
 
-  /// What is to be tried now.
+  /// Returns the attempts that are due.
   private mutating func due(at time: Double) -> [Effect] {
     var effects: [Effect] = []
     if !isConnected, !isConnecting, time >= connectAt {

@@ -17,8 +17,8 @@ public enum LiveMessageWriter {
     withUnsafeBytes(of: (time - secondsTo2001).bitPattern.littleEndian, Array.init) + jpeg
   }
 
-  /// Where a movie goes, from the address of the socket: http for ws, port 3000 for 8080, `/upload` for `/camera`; what is around them stays, as
-  /// a key in the path or the query does.
+  /// Returns the address for a movie, from that of the socket: http for ws, port 3000 for 8080, `/upload` for `/camera`; the rest of the
+  /// path and the query stay, as they may hold a key.
   public static func uploadAddress(of socket: URL) -> URL? {
     guard var parts = URLComponents(url: socket, resolvingAgainstBaseURL: true) else { return nil }
     switch parts.scheme?.lowercased() {

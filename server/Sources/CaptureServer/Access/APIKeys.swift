@@ -41,9 +41,10 @@ package struct APIKeys: Sendable {
     return (key, record)
   }
 
+  /// Returns all keys, oldest first, those that are revoked or expired too.
   package func all() async throws -> [APIKey] { try await database.pool.read { try APIKey.order(Column("createdAt")).fetchAll($0) } }
 
-  /// Whether there was such a key in use. Keys that were made by it end with it: whoever had it may have made some for later.
+  /// Revokes a key, and the keys that were made with it, as a thief may have made some for later. Returns whether the key was in use.
   ///
   /// - Parameter project: The only project whose keys may be revoked; `nil` for all.
   package func revoke(_ id: String, of project: String? = nil) async throws -> Bool {

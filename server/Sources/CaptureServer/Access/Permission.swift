@@ -3,7 +3,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// What a request does, as far as API keys are concerned. Each route names one.
+/// The effect of a request, as far as API keys are concerned. Each route names one.
 package enum Permission: Sendable, CaseIterable {
   /// Looks at captures, datasets, devices or the live view.
   case read
@@ -20,14 +20,15 @@ package enum Permission: Sendable, CaseIterable {
 }
 
 extension Permission {
-  /// What a request needs at a route of this permission. One that names another method in a header may not be what it seems; resumable
-  /// uploads, which heed that header, need the same for each method.
+  /// Returns the permission that a request needs at a route of this one. A request that names another method in a header may not be what it
+  /// seems; resumable uploads, which heed that header, need the same for each method.
   func needed(by request: Request) -> Permission {
     [.read, .ask].contains(self) && request.headers[.methodOverride] != nil ? .change : self
   }
 }
 
 extension APIKey.Power {
+  /// Whether a key of this power may do that. `work` has keys of its own.
   package func allows(_ permission: Permission) -> Bool {
     switch self {
     case .all: permission != .work
@@ -40,7 +41,7 @@ extension APIKey.Power {
 }
 
 extension APIKey {
-  /// Who has sent something, for the log: the key's id, and from where.
+  /// Returns the sender of something, for the log: the key's id, and the address.
   static func sender(_ key: APIKey?, at address: SocketAddress?) -> String {
     "\(key.map { "key \($0.id)" } ?? "no key"), \(address?.ipAddress ?? "?")"
   }

@@ -3,7 +3,7 @@ package import Hummingbird
 
 /// All routes of the server. Each says to whom it is open: there is no other way to register one.
 package struct Routes {
-  /// Who gets through to a route.
+  /// The senders that get through to a route.
   package enum Access: Hashable, Sendable {
     /// Everybody, with or without a key.
     case everybody
@@ -17,6 +17,7 @@ package struct Routes {
     case unanswered(Permission)
   }
 
+  /// A route that was registered, for tests of its access.
   package struct Entry: Hashable, Sendable {
     package var method: HTTPRequest.Method
     package var path: String
@@ -31,10 +32,10 @@ package struct Routes {
   private let configuration: Configuration
   private let database: ServerDatabase
   private let table = Table()
-  /// What stands between the key and the routes that are registered here.
+  /// The middleware between the key and the routes that are registered here.
   private var middleware: [any MiddlewareProtocol<Request, Response, CaptureContext>] = []
 
-  /// - Parameter outermost: What every request goes through, also one without a route.
+  /// - Parameter outermost: The middleware of every request, also of one without a route.
   init(
     _ configuration: Configuration, _ database: ServerDatabase, outermost: [any MiddlewareProtocol<Request, Response, CaptureContext>]
   ) {
@@ -45,6 +46,7 @@ package struct Routes {
   /// All that were registered.
   package var entries: [Entry] { table.entries }
 
+  /// Returns the responder for all routes registered so far.
   package func responder() -> RouterResponder<CaptureContext> { table.router.buildResponder() }
 
   /// The same routes, for registering some inside a middleware.
@@ -54,7 +56,7 @@ package struct Routes {
     return routes
   }
 
-  /// Where routes are registered for some.
+  /// Returns the group in which routes for some are registered.
   func open(to access: Access) -> Group {
     let routes = table.router.group()
     switch access {

@@ -3,7 +3,7 @@ import Foundation
 
 /// Everything an operator can set. Flags come before the environment, the environment before the file, the file before these defaults.
 package struct Configuration: Codable, Equatable, Sendable {
-  /// Where captures, uploads, the database and datasets are kept.
+  /// The folder of captures, uploads, the database and datasets.
   package var data: String
   /// Address and port to listen on.
   package var listen = "127.0.0.1:8080"
@@ -28,14 +28,14 @@ package struct Configuration: Codable, Equatable, Sendable {
   package var reserve: Int64 = 1 << 30
   /// The same for what strangers send, so that they leave room for others.
   package var strangerReserve: Int64 = 4 << 30
-  /// Where finished captures are kept: a folder in `data`, or `s3://bucket/prefix?endpoint=…&region=…`.
+  /// The place of finished captures: a folder in `data`, or `s3://bucket/prefix?endpoint=…&region=…`.
   package var store: String?
   /// A folder or `s3://…` that gets a copy of each change of the database.
   package var standby: String?
   /// Most bytes kept per device and per project; 0 for no limit.
   package var deviceQuota: Int64 = 0
   package var projectQuota: Int64 = 0
-  /// How long a request's timestamp is valid, in seconds, and how far it may be ahead.
+  /// Seconds for which a request's timestamp is valid, and by which it may be ahead.
   package var timestampAge = 300
   package var timestampLead = 60
   /// Video captures accepted from a device in an hour.
@@ -61,14 +61,15 @@ package struct Configuration: Codable, Equatable, Sendable {
   package var idleSeconds = 60
   /// Connections at a time.
   package var connections = 2000
-  /// Connections at a time of an address that is no trusted proxy's; of an IPv6 client, of its first 64 bits.
+  /// Connections at a time of an address that is no trusted proxy's; for an IPv6 client, of its first 64 bits.
   package var addressConnections = 256
   package var logLevel = "info"
 
+  /// The treatment of requests whose signature is not verified.
   package enum Policy: String, Codable, Sendable {
     /// Accepts only requests whose signature is verified, and no unknown parts.
     case strict
-    /// Accepts what the apps really send, as unverified.
+    /// Accepts the requests that the apps really send, as unverified.
     case compat
   }
 
@@ -89,10 +90,10 @@ package struct Configuration: Codable, Equatable, Sendable {
 
   /// Whether readers, scripts and tus need an API key for a request.
   ///
-  /// - Parameter isForwarded: Whether a proxy has sent it for somebody, who may be anywhere.
+  /// - Parameter isForwarded: Whether a proxy has sent it for a client, which may be anywhere.
   func needsKey(isForwarded: Bool) -> Bool { requireKey ?? (!isLoopback || isPublic || isForwarded) }
 
-  /// Who needs an API key and why, for the log.
+  /// Returns a sentence for the log: who needs an API key, and why.
   var keyRule: String {
     switch requireKey {
     case .some(true): "API keys are needed: --require-key"

@@ -6,7 +6,7 @@ package struct Mistake: Error, CustomStringConvertible, Equatable {
   package var description: String
   package init(_ description: String) { self.description = description }
 
-  /// Why a server cannot start.
+  /// Makes the reason why a server cannot start.
   package init(_ error: any Error) {
     switch error {
     case let mistake as Mistake: self = mistake

@@ -1,7 +1,7 @@
 import Foundation
 package import Logging
 
-/// What the routes share.
+/// The services that the routes share.
 package struct Services: Sendable {
   let configuration: Configuration
   let data: DataFolder

@@ -4,7 +4,7 @@ import Yams
 
 /// A setting of the server: declared once, given by a flag, the environment or the configuration file.
 package struct Setting: Sendable {
-  /// As a flag without its hyphens, such as `base-url`.
+  /// The flag without its hyphens, such as `base-url`.
   package let name: String
   package let meaning: String
   /// Whether the flag needs no value.
@@ -13,7 +13,7 @@ package struct Setting: Sendable {
   let isList: Bool
   /// Sets it from text. Throws `Mistake`.
   package let set: @Sendable (inout Configuration, String) throws -> Void
-  /// As in the configuration file; `nil` where nothing is set.
+  /// The setting's text in the configuration file; `nil` where nothing is set.
   package let text: @Sendable (Configuration) -> String?
 
   /// Name in the environment, such as `TAKESET_SERVER_BASE_URL`.

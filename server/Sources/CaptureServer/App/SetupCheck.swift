@@ -6,17 +6,19 @@ import NIOSSL
 
 /// Whether a server with some settings would work, and what its operator should know. It changes nothing but that it listens for a moment.
 package struct SetupCheck: Sendable {
+  /// The result of examining one thing.
   package struct Finding: Codable, Sendable {
+    /// The weight of a result.
     package enum State: String, Codable, Sendable {
       case ok, warning
       /// A server with these settings would not start, or would take nothing.
       case problem
     }
-    /// What was examined.
+    /// The thing that was examined.
     package var name: String
     package var state: State
     package var message: String
-    /// What helps; `nil` where nothing has to be done.
+    /// The remedy; `nil` where nothing has to be done.
     package var remedy: String?
 
     static func ok(_ name: String, _ message: String) -> Finding { Finding(name: name, state: .ok, message: message) }
@@ -37,7 +39,7 @@ package struct SetupCheck: Sendable {
     isRunning = DataFolder.isInUse(configuration.data)
   }
 
-  /// In the order in which a server needs them.
+  /// Returns the findings in the order in which a server needs the things.
   package func findings() async -> [Finding] {
     var found = [Self.folder("data", configuration.data)]
     let database = Result { try ServerDatabase.glimpse(in: configuration.data) }
@@ -151,7 +153,7 @@ package struct SetupCheck: Sendable {
     }
   }
 
-  /// When the database was last written to.
+  /// Returns the time at which the database was last written to.
   private func changed() -> Date? {
     ["", "-wal"].compactMap { ending in
       try? FileManager.default.attributesOfItem(atPath: "\(configuration.data)/server.sqlite\(ending)")[.modificationDate] as? Date

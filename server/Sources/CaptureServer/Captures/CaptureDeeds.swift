@@ -2,7 +2,7 @@ import Crypto
 import GRDB
 import Hummingbird
 
-/// What can be done with a capture, by a script or by the buttons of its page. A key reaches only its project's.
+/// The actions on a capture, by a script or by the buttons of its page. A key reaches only its project's.
 struct CaptureDeeds: Sendable {
   let database: ServerDatabase
   let intake: Intake
@@ -64,7 +64,7 @@ struct CaptureDeeds: Sendable {
     context.logger.info("capture \(id) is no longer shown")
   }
 
-  /// Of another project, it is as if it were not there.
+  /// Returns a capture; one of another project is treated as missing.
   private static func capture(_ id: String, _ context: CaptureContext, _ database: Database) throws -> Capture {
     guard let capture = try Capture.fetchOne(database, key: id), context.key == nil || context.key?.project == capture.project else {
       throw Failure.captureNotFound

@@ -13,7 +13,7 @@ enum CaptureJSON {
     'rows', rows, 'signature', signature, 'status', status, 'type', type, 'verification_url', ? || '/verify/' || id
     """
 
-  /// What they are made of. The indexes of lists have all of it, so that the table's long rows are not read.
+  /// The columns that they are made of. The indexes of lists have all of them, so that the table's long rows are not read.
   private static let columns = "bytes, device, id, isVerified, name, project, reason, receivedAt, rows, signature, status, type"
 
   /// A capture with its files and with what is known of its evidence; `nil` if there is none.

@@ -2,7 +2,7 @@ import Evidence
 import Foundation
 import GRDB
 
-/// Which captures a client wants to see; newest first.
+/// The selection of captures that a client wants to see; newest first.
 struct CaptureListing: Sendable {
   private(set) var limit = standardLimit
   private(set) var cursor: Cursor?
@@ -14,7 +14,7 @@ struct CaptureListing: Sendable {
   /// Name of a dataset that holds them.
   private(set) var dataset: String?
   private(set) var badge: VerificationBadge.State?
-  /// What the name contains, or the id or the device's begins with, whatever the case of its letters.
+  /// Text that the name contains, or that the id or the device's begins with, whatever the case of its letters.
   private(set) var text: String?
   /// Days in UTC, the last included.
   private(set) var first, last: Day?

@@ -12,7 +12,7 @@ struct CaptureConversion: Sendable {
   let converter: Converter
   let logger: Logger
 
-  /// What became of an attempt.
+  /// The outcome of an attempt.
   private enum Outcome: Sendable {
     /// A take was written; where only some were, why not the others.
     case complete(ConversionReport)
@@ -20,7 +20,7 @@ struct CaptureConversion: Sendable {
     case rejected(String, ConversionReport)
     /// Nothing in it is a take.
     case unknown
-    /// On our side. It is tried again, except where that would not help.
+    /// A failure on our side. It is tried again, except where that would not help.
     case failed(String, detail: String, isFinal: Bool)
   }
 
@@ -72,7 +72,7 @@ struct CaptureConversion: Sendable {
     }
   }
 
-  /// What a result means for the capture.
+  /// Returns the meaning of a result for the capture.
   private func outcome(of result: ConversionResult, in work: WorkFolder) -> Outcome {
     switch result.outcome {
     case .unknown: return .unknown
@@ -126,7 +126,7 @@ struct CaptureConversion: Sendable {
     case written
     /// The capture was deleted in the meantime.
     case deleted
-    /// Of two movies with one name that were converted at the same time, this one is converted again, under its capture's id.
+    /// One of two movies with one name that were converted at the same time: it is converted again, under its capture's id.
     case again
     /// An id of a take that another capture of the project has.
     case nameTaken(String)

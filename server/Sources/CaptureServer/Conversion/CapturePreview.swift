@@ -2,7 +2,7 @@ import Evidence
 import Foundation
 import Logging
 
-/// What pages show of a capture besides words: the files of `takeset preview` of its first take, beside its conversion.
+/// The images of a capture on its pages: the files of `takeset preview` of its first take, beside its conversion.
 struct CapturePreview {
   static let folder = "preview"
   private static let contents = "preview.json"

@@ -13,7 +13,7 @@ final class ChildProcess: Sendable {
     var memory: Int64
   }
 
-  /// How a command ended.
+  /// The end of a command.
   struct End: Sendable, Equatable {
     /// `nil` after a signal.
     var code: Int32?
@@ -22,7 +22,7 @@ final class ChildProcess: Sendable {
     var isOverdue = false
     /// The start of its output, which programs read.
     var output = ""
-    /// What it said last, for people: the end of its error output or, if that is empty, of its output.
+    /// Its last words, for people: the end of its error output or, if that is empty, of its output.
     var words = ""
   }
 
@@ -197,7 +197,7 @@ final class ChildProcess: Sendable {
     close(descriptor)
   }
 
-  /// Of the server's environment only what commands need: it may hold secrets.
+  /// The part of the server's environment that commands need: the rest may hold secrets.
   private static var environment: [String] {
     let own = ProcessInfo.processInfo.environment
     return ["PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH"].compactMap { name in own[name].map { "\(name)=\($0)" } } + ["LC_ALL=C.UTF-8"]

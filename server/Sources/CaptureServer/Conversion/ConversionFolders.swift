@@ -1,9 +1,9 @@
 import Foundation
 
 extension DataFolder {
-  /// What is being made. It is emptied when a server starts.
+  /// The folder of work in progress. It is emptied when a server starts.
   var work: String { conversions + "/.work" }
-  /// What a capture's conversion gave: `dataset` if a take was written, `thumbnail.jpg`, `overlay.jpg`.
+  /// Returns the folder with the result of a capture's conversion: `dataset` if a take was written, `thumbnail.jpg`, `overlay.jpg`.
   func conversion(of capture: String) -> String { conversions + "/" + capture }
   /// The folder of a dataset: a project's name and, after dots, whose takes and which pipeline's they are. Throws `Failure` 404 for a name that
   /// no dataset has: it might lead elsewhere.

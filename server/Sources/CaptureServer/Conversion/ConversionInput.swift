@@ -35,7 +35,7 @@ struct ConversionInput {
     self.files = names.map { ($0, "\(capture.id)/\($0.dropFirst(root.count))") }
   }
 
-  /// The files of a capture, what the converter should see of them, and the keys of its device.
+  /// The files of a capture, the names that the converter sees, and the keys of its device.
   static func all(
     of capture: Capture, apps: [String], _ database: Database
   ) throws -> (files: [CaptureFile], input: ConversionInput, keys: ConversionKeys?) {

@@ -1,24 +1,25 @@
 import Foundation
 import GRDB
 
-/// Conversions that other machines do. Each has a capture for as long as its worker is heard of; of one that falls silent, the capture is
-/// converted by somebody else, and what the silent one sends later is refused.
+/// Conversions by other machines. Each has a capture for as long as its worker is heard of. If a worker falls silent, another one converts
+/// the capture, and the silent one's results are refused.
 struct ConversionLeases: Sendable {
   let database: ServerDatabase
   /// Milliseconds for which a worker may be silent.
   let duration: Int64
-  /// How often a capture may be given to workers that fall silent. It may be what ends them.
+  /// The number of workers that may fall silent over a capture, as it may be what ends them.
   private static let limit = 10
   /// Milliseconds for which a capture waits while a stranger's is converted.
   private static let patience: Int64 = 10_000
 
   static func addColumns(_ database: Database) throws {
     try database.alter(table: "conversion") { table in
-      /// Of a conversion that another machine does: a secret that the machine knows, its name, and until when it need not be heard.
+      /// The lease of a conversion by another machine: a secret that the machine knows, its name, and the time until which it need not be
+      /// heard.
       table.add(column: "lease", .text)
       table.add(column: "worker", .text)
       table.add(column: "expiresAt", .integer)
-      /// How many workers fell silent in a row.
+      /// The number of workers that fell silent in a row.
       table.add(column: "lapses", .integer).notNull().defaults(to: 0)
     }
     try database.create(
@@ -49,8 +50,8 @@ struct ConversionLeases: Sendable {
     return capture
   }
 
-  /// The worker was heard of. Throws `Failure` 410 where it can stop: the lease has ended, or it converts a stranger's capture while somebody
-  /// else's has been waiting.
+  /// Notes that the worker was heard of. Throws `Failure` 410 where it can stop: the lease has ended, or it converts a stranger's capture
+  /// while somebody else's has been waiting.
   func extend(_ lease: String) async throws {
     let isWanted = try await database.pool.write { database in
       let capture = try Self.capture(lease, database)
@@ -77,7 +78,7 @@ struct ConversionLeases: Sendable {
     }
   }
 
-  /// The worker is done: what it made is the server's from now on, and nobody else's. Throws `Failure` 410.
+  /// Ends the lease of a worker that is done: its results are the server's from now on. Throws `Failure` 410.
   func take(_ lease: String) async throws -> Capture {
     try await database.pool.write { database in
       let capture = try Self.capture(lease, database)

@@ -2,7 +2,7 @@ import Evidence
 import Foundation
 import Model
 
-/// What a conversion found out, from the manifest of its dataset.
+/// The result of a conversion, from the manifest of its dataset.
 struct ConversionReport: Sendable {
   private struct Manifest: Decodable {
     struct Record: Decodable {
@@ -28,12 +28,12 @@ struct ConversionReport: Sendable {
   private let takes: [Take]
   /// Digest of the pipeline's options.
   let pipeline: String
-  /// How long the written takes are together, where that is known.
+  /// Duration of the written takes together, where that is known.
   var seconds: Double?
 
-  /// Findings of which nobody would read more.
+  /// Number of findings that are listed; nobody would read more.
   private static let findingsLimit = 200
-  /// Reads a manifest. Throws if there is none, or it is not one.
+  /// Reads a manifest. Throws if the file is missing or is no manifest.
   init(manifest path: String) throws {
     let manifest = try JSONDecoder().decode(Manifest.self, from: Data(contentsOf: URL(fileURLWithPath: path)))
     takes = manifest.record.takes
@@ -45,7 +45,7 @@ struct ConversionReport: Sendable {
   var written: [String] { takes.filter { $0.outcome == "written" }.map(\.id) }
   var rows: Int64 { takes.reduce(0) { $0 + ($1.output?.samples ?? 0) } }
 
-  /// Why a take could not be converted for a reason that may go away, such as a disk that cannot be read.
+  /// The reason why a take could not be converted, if it may go away, such as a disk that cannot be read.
   var ownFailure: String? {
     for take in takes where take.outcome == "failed" {
       if take.findings.contains(where: {
@@ -57,7 +57,7 @@ struct ConversionReport: Sendable {
     return nil
   }
 
-  /// Why takes are not in the dataset, as a sentence; `nil` if all are.
+  /// The reason why takes are not in the dataset, as a sentence; `nil` if all are.
   var reason: String? {
     let others = takes.filter { $0.outcome != "written" }
     guard let first = others.first else { return nil }
@@ -66,7 +66,7 @@ struct ConversionReport: Sendable {
     return "\(others.count) of its \(takes.count) takes cannot be converted, the first because: \(reason)"
   }
 
-  /// Why no signature is checked on a server that is told of no app.
+  /// The reason why no signature is checked on a server that is told of no app.
   static let noApps = "no app id is configured (--app-id)"
 
   /// The evidence that is stored with a capture: that of the only take, or of the first one, and a line for each.

@@ -1,13 +1,13 @@
 import GRDB
 
 extension ServerDatabase {
-  /// What the conversions remember besides the queue.
+  /// Adds the tables of the conversions besides the queue.
   static func addConversions(to migrator: inout DatabaseMigrator) {
     migrator.registerMigration("conversions") { database in
       try database.alter(table: "conversion") { table in
         /// Digest of the pipeline that wrote the takes: datasets hold takes of one pipeline.
         table.add(column: "pipeline", .text)
-        /// When they were written.
+        /// Time at which they were written.
         table.add(column: "finishedAt", .integer)
       }
       /// The takes that a capture's conversion wrote. Their ids are unique within a project.

@@ -1,7 +1,7 @@
 import GRDB
 
-/// Whose capture is converted next. Projects take turns, and in a project its devices, so that one that sends many holds up no other; what
-/// strangers sent waits until nothing else does.
+/// The order in which captures are converted. Projects take turns, and in a project its devices, so that one that sends many holds up no
+/// other; captures of strangers wait until nothing else does.
 struct ConversionTurns: Sendable {
   /// One of whom something waits.
   private struct Sender: Decodable, FetchableRecord {
@@ -9,7 +9,7 @@ struct ConversionTurns: Sendable {
     var project: String
     /// Empty for captures of no device.
     var device: String
-    /// When the oldest that waits was received.
+    /// Time at which the oldest that waits was received.
     var oldest: Int64
 
     var names: [[String]] { [[project], [project, device]] }
@@ -19,7 +19,7 @@ struct ConversionTurns: Sendable {
   /// The turns in which projects and devices were last served; only of those that still wait.
   private var last: [[String]: Int64] = [:]
 
-  /// The next capture of the queue; of one sender, the oldest first. `nil` if none is due.
+  /// Returns the next capture of the queue, a sender's oldest first; `nil` if none is due.
   ///
   /// - Parameter withStrangers: Whether those of strangers have a turn.
   mutating func next(at now: Int64, withStrangers: Bool, _ database: Database) throws -> Capture? {

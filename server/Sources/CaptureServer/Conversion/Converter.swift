@@ -2,21 +2,21 @@ import Evidence
 import Foundation
 import Logging
 
-/// What the converter made of a capture, before anything is written about it.
+/// The converter's result for a capture, before anything is written about it.
 struct ConversionResult: Codable, Sendable {
   enum Outcome: String, Codable, Sendable {
     /// The dataset's manifest says what became of its takes.
     case converted
     /// Nothing in it is a take.
     case unknown
-    /// On our side.
+    /// A failure on our side.
     case failed
   }
 
   var outcome: Outcome
-  /// How long the takes that were written are together, where that is known.
+  /// Duration of the takes that were written together, where that is known.
   var seconds: Double?
-  /// Why it failed, for everybody; and for operators.
+  /// The reason of the failure, for everybody; and for operators.
   var reason = ""
   var detail = ""
   /// Whether another attempt would end in the same way.
@@ -35,7 +35,7 @@ struct Converter: Sendable {
   let takeset: TakesetCommand
   let logger: Logger
 
-  /// What it writes, below its folder.
+  /// The folder that it writes, below its own.
   static let result = "result"
   static let dataset = result + "/dataset"
   /// Seconds that a look at a capture or its images may take.
@@ -116,7 +116,7 @@ struct Converter: Sendable {
     }
   }
 
-  /// How long the takes of a dataset are together; `nil` if that cannot be read.
+  /// Returns the duration of a dataset's takes together; `nil` if that cannot be read.
   private func seconds(of dataset: String, in work: WorkFolder) async -> Double? {
     let end = try? await takeset(["report", dataset, "--json"], in: work.path, seconds: Self.lookSeconds)
     guard let end, end.code == 0, let found = try? JSONDecoder().decode(JSONValue.self, from: Data(end.output.utf8)) else { return nil }

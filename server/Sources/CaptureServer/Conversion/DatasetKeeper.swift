@@ -5,9 +5,8 @@ import Logging
 import NIOPosix
 
 /// Keeps the dataset of each project equal to the sum of its captures' conversions: each of their takes once, and no other.
-///
-/// What a dataset holds is in the table `merged`, written after the dataset is in place, so a merge that was interrupted is repeated. The
-/// takes of a project that another pipeline made are in a dataset of their own, `<project>.<digest of the pipeline>`: rows of several
+/// The contents of a dataset are in the table `merged`, written after the dataset is in place, so a merge that was interrupted is repeated.
+/// The takes of a project that another pipeline made are in a dataset of their own, `<project>.<digest of the pipeline>`: rows of several
 /// pipelines mean different things. What strangers sent is in `<project>.unverified`: nobody trains on it by mistake. No project's name has
 /// a dot.
 struct DatasetKeeper: Sendable {
@@ -68,7 +67,7 @@ struct DatasetKeeper: Sendable {
   /// The captures of a dataset, and when their conversions finished.
   private typealias Contents = [String: Int64]
 
-  /// What datasets hold by their names, as it should be and as it is.
+  /// Returns the contents of datasets by their names, as they should be and as they are.
   private func contents() async throws -> (wanted: [String: Contents], merged: [String: Contents]) {
     try await database.pool.read { database in
       var wanted: [String: Contents] = [:]

@@ -7,6 +7,7 @@ package struct Reconversion: Sendable {
 
   package init(_ database: ServerDatabase) { self.database = database }
 
+  /// The captures that are converted again.
   package enum Selection: Sendable {
     case failed
     /// All that were converted before, whatever became of them.

@@ -39,24 +39,24 @@ struct Capture: Codable, Sendable, FetchableRecord, PersistableRecord {
   /// Milliseconds since 1970.
   var receivedAt: Int64
   var bytes: Int64
-  /// What makes two captures the same: a digest of sender and contents.
+  /// A digest of sender and contents, by which two captures are the same.
   var contentDigest: String?
   /// SHA-256 of the whole request, headers that count included.
   var requestDigest: String?
   var idempotencyKey: String?
   /// The first answer's body, which is given again to the same request.
   var answer: String?
-  /// How the request was signed: `none`, `s0`, `s1` or `s2`; and whether that was verified.
+  /// The form of the request's signature, `none`, `s0`, `s1` or `s2`; and whether it was verified.
   var signature: String
   var isVerified: Bool
-  /// JSON of what the conversion found out, in the manifest's words.
+  /// The conversion's results as JSON, in the manifest's words.
   var evidence: String?
   /// Number of rows of the take in the dataset, and seconds from the first to the last.
   var rows: Int64?
   var seconds: Double?
-  /// How much of it a signature covers, as far as a conversion has found out.
+  /// The share of it that a signature covers, as far as a conversion has found out.
   var badge: VerificationBadge.State?
-  /// The secret in the address at which everybody may see its page; `nil` where nobody may without a key.
+  /// The secret in the address at which everybody may see its page; `nil` where a key is needed.
   var link: String?
   /// Whether nobody vouches for it: it came without an API key and without a verified signature, where others need one of both.
   var isStranger = false
@@ -110,7 +110,7 @@ struct Device: Codable, Sendable, FetchableRecord, PersistableRecord {
   var project: String
   var registeredAt: Int64
 
-  /// For people: what kind of device it is; `nil` for one that is not known.
+  /// Returns the kind of device, for people; `nil` for one that is not known.
   static func source(platform: String?, model: String?) -> String? { platform == "simulated" ? platform : model }
 }
 
@@ -123,6 +123,7 @@ struct SeenAssertion: Codable, Sendable, FetchableRecord, PersistableRecord {
   var capture: String
 }
 
+/// A key of the API, which belongs to one project. Times are in milliseconds since 1970.
 package struct APIKey: Codable, Sendable, FetchableRecord, PersistableRecord {
   package static let databaseTableName = "apiKey"
   package var id: String
@@ -138,7 +139,7 @@ package struct APIKey: Codable, Sendable, FetchableRecord, PersistableRecord {
   /// Id of the key by which it was made, on a page.
   package var maker: String?
 
-  /// What a key is good for, in its project.
+  /// The power of a key in its project.
   package enum Power: String, Codable, Sendable, CaseIterable {
     case all
     /// Delivering captures: for phones, whose address has the key in it.
@@ -150,7 +151,7 @@ package struct APIKey: Codable, Sendable, FetchableRecord, PersistableRecord {
     /// Reading the figures of the whole server, and no capture.
     case monitor
 
-    /// For people.
+    /// The purpose in words, for people.
     var purpose: String {
       switch self {
       case .all: "everything in its project"
@@ -173,7 +174,7 @@ package struct APIKey: Codable, Sendable, FetchableRecord, PersistableRecord {
 
   var isExpired: Bool { expiresAt.map { $0 <= Time.now() } ?? false }
 
-  /// For people: whether it is in use, and for what.
+  /// The state in words, for people: whether it is in use, and for what.
   package var state: String {
     if revokedAt != nil { return "revoked" }
     if isExpired { return "expired" }
@@ -209,7 +210,7 @@ struct Conversion: Codable, Sendable, FetchableRecord, PersistableRecord {
   /// Milliseconds since 1970.
   var notBefore: Int64
   var lastError: String?
-  /// When the conversion that is running began.
+  /// Time at which the running conversion began.
   var startedAt: Int64?
   /// The machine that does it, if that is another one.
   var worker: String?

@@ -2,7 +2,7 @@ import Evidence
 import Foundation
 import GRDB
 
-/// What the server remembers, in SQLite. A commit is on the disk when it returns.
+/// The server's memory, in SQLite. A commit is on the disk when it returns.
 package struct ServerDatabase: Sendable {
   let pool: DatabasePool
 
@@ -38,7 +38,7 @@ package struct ServerDatabase: Sendable {
     try Self.migrations.migrate(pool)
   }
 
-  /// What a check of the set-up reads of a database.
+  /// The part of a database that a check of the set-up reads.
   struct Glimpse: Sendable {
     /// Whether a newer program has changed it.
     var isNewer: Bool
@@ -47,7 +47,7 @@ package struct ServerDatabase: Sendable {
     var copies: DatabaseShipping.CopyNumbers
   }
 
-  /// Looks into the database of a data folder, and changes no file there: of one that no server has open, a copy is read. `nil` where there
+  /// Looks into the database of a data folder, and changes no file there: it reads a copy of one that no server has open. `nil` where there
   /// is none.
   static func glimpse(in folder: String) throws -> Glimpse? {
     guard exists(in: folder) else { return nil }

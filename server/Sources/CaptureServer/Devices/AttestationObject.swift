@@ -1,6 +1,6 @@
 import Evidence
 
-/// What App Attest made on a phone when its key was born: CBOR of format, two certificates, and data of the authenticator.
+/// The attestation that App Attest made on a phone when its key was born: CBOR of format, two certificates, and data of the authenticator.
 struct AttestationObject: Equatable {
   /// DER of the key's certificate and of its issuer.
   var leaf: [UInt8]
@@ -34,7 +34,7 @@ struct AuthenticatorData: Equatable {
   var appDigest: [UInt8]
   var flags: UInt8
   var counter: UInt32
-  /// Which environment of App Attest made the key.
+  /// The environment of App Attest that made the key.
   var environment: [UInt8]
   var credentialID: [UInt8]
   /// 65 bytes: 04, X and Y.
@@ -66,7 +66,8 @@ struct AuthenticatorData: Equatable {
   }
 }
 
-/// Why an attestation proves nothing: for the log, not for the client. Contains no text that a client sent, but for printable ASCII.
+/// The reason why an attestation proves nothing: for the log, not for the client. Contains no text that a client sent, but for printable
+/// ASCII.
 struct Refusal: Error, CustomStringConvertible {
   var description: String
   init(_ description: String) {

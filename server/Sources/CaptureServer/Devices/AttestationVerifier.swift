@@ -32,7 +32,7 @@ struct AttestationVerifier: Sendable {
   /// - Parameters:
   ///   - keyID: SHA-256 of the key, as the phone names it.
   ///   - challenge: The 32 bytes that the phone was given.
-  ///   - time: When the certificates must be valid.
+  ///   - time: Time at which the certificates must be valid.
   /// - Returns: The attested key: 65 bytes 04, X and Y.
   /// - Throws: `Refusal` with the first step that fails.
   func key(attestedBy bytes: [UInt8], keyID: [UInt8], challenge: [UInt8], at time: Date) async throws -> [UInt8] {

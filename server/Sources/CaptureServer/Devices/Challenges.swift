@@ -7,7 +7,7 @@ struct Challenges: Sendable {
   let database: ServerDatabase
   static let length = 32
   static let lifetime: Int64 = 5 * 60 * 1000
-  /// How long a spent challenge is remembered, so that the log can say why it was refused.
+  /// Milliseconds for which a spent challenge is remembered, so that the log can tell why it was refused.
   private static let memory: Int64 = 60 * 60 * 1000
 
   /// Makes one, and forgets old ones.
@@ -21,7 +21,7 @@ struct Challenges: Sendable {
     return (value, expiresAt)
   }
 
-  /// Why a challenge does not count; `nil` for a good one.
+  /// Returns the reason why a challenge does not count; `nil` for a good one.
   static func problem(with value: Data, at now: Int64, in database: Database) throws -> String? {
     guard let row = try Row.fetchOne(database, sql: "SELECT expiresAt, isUsed FROM challenge WHERE value = ?", arguments: [value]) else {
       return "the challenge is unknown"

@@ -18,7 +18,7 @@ struct Registrar: Sendable {
   /// Time for which such a device is kept at least, in milliseconds.
   private static let strangerAge: Int64 = 86_400_000
 
-  /// What a device's key has proven, from most to least.
+  /// The proof that a device's key has given, from most to least.
   enum Level: String {
     /// An attestation was verified: the key is in the Secure Enclave of a genuine phone.
     case secureEnclave = "secure_enclave"

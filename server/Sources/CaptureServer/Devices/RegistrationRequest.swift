@@ -15,7 +15,7 @@ struct RegistrationRequest {
   }
 
   struct Attested {
-    /// As sent, or standard base64 where it is 32 bytes.
+    /// The text that was sent, or standard base64 where it is 32 bytes.
     var keyID: String
     /// SHA-256 of the key; `nil` if the id is no base64 of 32 bytes.
     var keyDigest: [UInt8]?

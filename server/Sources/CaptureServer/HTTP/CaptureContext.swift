@@ -5,7 +5,7 @@ package import Hummingbird
 import NIOConcurrencyHelpers
 import NIOCore
 
-/// What is known of a request besides the request itself.
+/// The facts about a request besides the request itself.
 package struct CaptureContext: RequestContext {
   package var coreContext: CoreRequestContextStorage
   /// The connection, to be closed where an answer would make a phone delete what could not be stored.
@@ -16,9 +16,9 @@ package struct CaptureContext: RequestContext {
   var requestID = UUID().uuidString.lowercased()
   /// The API key that the request came with, also for whoever handed the request on before it was known.
   var key: APIKey? { sender.withLockedValue { $0.key } }
-  /// Whether the request came with a key, or from where nobody needs one: whether the sender may see whose server this is.
+  /// Whether the sender may see whose server this is: the request came with a key, or from a place where none is needed.
   var isAdmitted: Bool { sender.withLockedValue { $0.isAdmitted } }
-  /// What its route needs of a key; `nil` where that was not asked.
+  /// The permission that its route needs; `nil` where that was not asked.
   var permission: Permission? { sender.withLockedValue { $0.permission } }
   private let sender = NIOLockedValueBox<(key: APIKey?, permission: Permission?, isAdmitted: Bool)>((nil, nil, false))
 

@@ -6,7 +6,7 @@ import Hummingbird
 struct FileAnswer {
   let store: any CaptureStore
   let file: CaptureFile
-  /// A client's, for the type and for whoever saves the file.
+  /// The client's name, for the type and for people who save the file.
   let name: String
   /// Whether a browser may open it in place. That is for movies, which run nothing.
   let isShown: Bool
@@ -74,14 +74,20 @@ enum MediaType {
 }
 
 /// The header `Range` (RFC 9110, section 14.2).
+///
+///     ByteRange.choose("bytes=0-99", of: 1000)     // .part(0..<100)
+///     ByteRange.choose("bytes=-1", of: 1000)       // .part(999..<1000)
 package enum ByteRange {
+  /// The bytes that an answer holds.
   package enum Choice: Equatable, Sendable {
-    /// No range, several, or one that is not understood.
+    /// The whole file, for no range, for several, and for one that is not understood.
     case whole
     case part(Range<Int64>)
     case unsatisfiable
   }
 
+  /// Returns the part of a file of `size` bytes that a header asks for. A single range counts; syntax that is not understood means the
+  /// whole file.
   package static func choose(_ header: String, of size: Int64) -> Choice {
     guard let match = header.wholeMatch(of: #/bytes=\s*([0-9]{0,18})-([0-9]{0,18})\s*/#) else { return .whole }
     switch (Int64(match.1), Int64(match.2)) {

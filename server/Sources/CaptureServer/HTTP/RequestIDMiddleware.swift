@@ -50,7 +50,7 @@ struct RequestIDMiddleware: RouterMiddleware {
     }
   }
 
-  /// A client that goes away is nobody's concern, and only what went wrong here is an error.
+  /// A client that goes away is not logged as an error; only failures of the server are.
   private static func level(of failure: Failure, _ error: any Error) -> Logger.Level {
     if failure.code == "BODY_INCOMPLETE" { return .debug }
     return error is Failure || failure.status == .fullDisk ? .info : .error

@@ -6,12 +6,12 @@ import Hummingbird
 /// Files of this server as one tar, which is made while it is sent.
 struct TarAnswer: Sendable {
   struct Member: Sendable {
-    /// In the tar; begins with its folder.
+    /// The name in the tar; begins with its folder.
     var name: String
     var bytes: Int64
   }
 
-  /// Of the download, without its ending.
+  /// Name of the download, without its ending.
   let name: String
   let members: [Member]
   /// Hands over the bytes of a member, by its number.

@@ -11,7 +11,7 @@ struct MetricsRoutes {
   let shipping: DatabaseShipping?
   let metrics: PrometheusMetrics
 
-  /// What the metrics mean: those of every request, and ours.
+  /// The meaning of the metrics: those of every request, and ours.
   static let help = [
     "hb_request_errors_total": "Requests that ended in an error of the server.",
     "hb_requests_total": "Requests that were answered.",
@@ -40,7 +40,7 @@ struct MetricsRoutes {
     }
   }
 
-  /// What the database knows of a project; `nil` for all.
+  /// Returns the figures of a project from the database; `nil` for all.
   private func gauges(of project: String?) async throws -> [PrometheusMetrics.Gauge] {
     let (captures, conversions, uses) = try await database.pool.read { database in
       let mine = project == nil ? "" : "WHERE project = ?"

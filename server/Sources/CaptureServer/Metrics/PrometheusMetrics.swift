@@ -9,7 +9,7 @@ final class PrometheusMetrics: MetricsFactory {
 
   private struct Key: Hashable {
     var name: String
-    /// As Prometheus writes them, without braces.
+    /// The labels in Prometheus's form, without braces.
     var labels: String
   }
 
@@ -19,7 +19,7 @@ final class PrometheusMetrics: MetricsFactory {
     case histogram(counts: [Int], sum: Double)
   }
 
-  /// What is measured when the page is asked for.
+  /// A figure that is measured when the page is asked for.
   struct Gauge: Sendable {
     var name: String
     var labels: [(String, String)] = []
@@ -30,7 +30,7 @@ final class PrometheusMetrics: MetricsFactory {
 
   private let help: [String: String]
 
-  /// - Parameter help: What metrics mean, by name.
+  /// - Parameter help: The meaning of metrics, by name.
   init(help: [String: String]) { self.help = help }
 
   /// Gauges and, with `hasRequests`, what was counted of requests, sorted.

@@ -1,7 +1,7 @@
 import Evidence
 import Foundation
 
-/// What a conversion found out about a capture, in the words of the dataset's manifest, as pages show it.
+/// The result of a capture's conversion, in the words of the dataset's manifest, as pages show it.
 struct CaptureEvidence {
   private let found: JSONValue
 
@@ -17,14 +17,14 @@ struct CaptureEvidence {
     ("chain-structure-ok", "Hash chain complete", "The hash chain is complete, and its parts agree with each other and with the metadata."),
     ("assertion-ok", "Signed by a registered phone", "A registered phone's key signed the last hash of the chain."),
   ]
-  /// What the last level proves where the phone was interrupted, and where the signature is genuine but not about this chain.
+  /// The meaning of the last level where the phone was interrupted, and where the signature is genuine but not about this chain.
   private static let signatures = [
     "checkpoint": "A registered phone's key signed the chain up to a checkpoint.",
     "none": "A registered phone's key made the signature, but it covers no hash of this chain.",
   ]
 
   struct Level {
-    /// As in the manifest.
+    /// The take's id in the manifest.
     var id: String
     var name: String
     var meaning: String
@@ -58,7 +58,7 @@ struct CaptureEvidence {
 
   static let signingDevice = "signing device"
 
-  /// Of the chain and its signature.
+  /// Facts about the chain and its signature.
   var facts: [Fact] {
     var facts: [Fact] = []
     func add(_ name: String, _ parts: [String?]) {
@@ -114,7 +114,7 @@ struct CaptureEvidence {
     }
   }
 
-  /// What became of each take of a capture with several, as sentences.
+  /// The outcome of each take of a capture with several, as sentences.
   var takes: [Fact] {
     let takes = found["takes"]?.array ?? []
     guard takes.count > 1 else { return [] }
@@ -126,7 +126,7 @@ struct CaptureEvidence {
 }
 
 extension JSONValue {
-  /// With all texts cut to what somebody may read: they are a client's and have any length.
+  /// The value with all texts cut to a length that somebody may read: they are a client's and have any length.
   fileprivate var shortened: JSONValue {
     switch self {
     case .string(let text): .string(Figure.short(text))
@@ -137,7 +137,7 @@ extension JSONValue {
     }
   }
 
-  /// As people read it; `nil` for what has no short form.
+  /// The value as people read it; `nil` for one without a short form.
   fileprivate var shown: String? {
     switch self {
     case .bool(let truth): truth ? "yes" : "no"

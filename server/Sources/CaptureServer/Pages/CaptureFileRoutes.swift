@@ -17,7 +17,7 @@ struct CaptureFileRoutes {
     reading.head("captures/:id/files/**") { request, context in try await file(request, context) }
   }
 
-  /// For everybody: what the page of a capture shows whose link was given away.
+  /// Adds the routes for everybody: the contents of a capture's page whose link was given away.
   func addShared(to routes: Routes) {
     addShown(to: routes.open(to: .everybody), below: "shown/:link")
   }

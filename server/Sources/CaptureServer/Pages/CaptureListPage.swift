@@ -37,7 +37,7 @@ struct CaptureListPage {
     var received: String
     var size: String
     var thumbnail: String?
-    /// What stands where there is no image.
+    /// The text in place of a missing image.
     var placeholder: String
   }
 
@@ -63,7 +63,7 @@ struct CaptureListPage {
     var newer: String?
   }
 
-  /// What a list shows, which its indexes have: the table's own rows are long.
+  /// The columns of a list, which its indexes have: the table's own rows are long.
   private struct Listed: FetchableRecord, Decodable {
     static let columns = "id, type, status, reason, project, device, name, receivedAt, bytes, seconds, badge"
     var id: String

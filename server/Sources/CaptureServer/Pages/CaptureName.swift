@@ -1,4 +1,4 @@
-/// What people call a capture: the name that it was given, or, where a program has made that up, when it came, how long it is and of what.
+/// The name of a capture for people: the name that it was given or, where a program has made that up, its time, length and kind.
 enum CaptureName {
   /// - Parameters:
   ///   - receivedAt: Milliseconds since 1970.

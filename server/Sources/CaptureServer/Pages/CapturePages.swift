@@ -47,7 +47,7 @@ struct CapturePages {
       source: device ?? found.capture.type.rawValue)
   }
 
-  /// For everybody: the pages of captures whose link was given away.
+  /// Adds the routes for everybody: the pages of captures whose link was given away.
   func addShared(to routes: Routes) {
     routes.open(to: .everybody).get("shown/:link") { _, context in
       let link = try context.parameters.require("link")
@@ -55,7 +55,7 @@ struct CapturePages {
     }
   }
 
-  /// Who sees a page, and thereby what of it.
+  /// The people who see a page, on which its contents depend.
   private enum Audience {
     /// Whoever may see the project.
     case members(canChange: Bool, root: String)
@@ -252,7 +252,7 @@ struct CapturePages {
       canChange: canChange == true, isFailed: !isGuest && capture.status == .failed)
   }
 
-  /// What it is, where it came from, and what it is called.
+  /// Returns its kind, origin and name.
   private func facts(_ found: Found, isGuest: Bool) -> [Fact] {
     let capture = found.capture
     let facts: [(name: String, value: String?, isForGuests: Bool)] = [

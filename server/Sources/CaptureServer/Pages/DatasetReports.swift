@@ -6,7 +6,7 @@ extension DataFolder {
   func report(of dataset: String) -> String { path + "/reports/" + dataset + ".html" }
 }
 
-/// When a file was written, exactly.
+/// The exact time at which a file was written.
 struct FileStamp: Equatable, Sendable {
   private let seconds: Int
   private let nanoseconds: Int
@@ -28,7 +28,7 @@ struct FileStamp: Equatable, Sendable {
   }
 }
 
-/// Makes reports about datasets when somebody asks for them, and keeps them until the dataset changes.
+/// Makes reports about datasets when they are asked for, and keeps them until the dataset changes.
 ///
 /// A report has the time of the manifest that it is about: if the two differ, it is made again. One child process at a time makes the
 /// report of a dataset, and whoever asks meanwhile waits for it.
@@ -53,7 +53,7 @@ actor DatasetReports {
   private static let seconds = 600
   /// Tenths of a second that a reader waits.
   private static let patience = 50
-  /// How long a failure is believed.
+  /// Time for which a failure is believed.
   private static let pause = Duration.seconds(60)
 
   init(configuration: Configuration, data: DataFolder, logger: Logger) {

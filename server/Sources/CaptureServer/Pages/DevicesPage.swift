@@ -41,7 +41,7 @@ struct DevicesPage {
     }
   }
 
-  /// What the form of a new key sends; fields that are left open are empty.
+  /// The form of a new key; fields that are left open are empty.
   private struct NewKey: Decodable {
     var name: String
     var project: String?

@@ -43,7 +43,7 @@ struct JobsPage {
 
   private struct Contents {
     var summary: String
-    /// Why nothing goes on.
+    /// The reason why no conversion goes on.
     var notice: String?
     var isIdle: Bool
     var jobs: [Row]

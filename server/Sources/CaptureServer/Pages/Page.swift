@@ -42,11 +42,11 @@ struct Page: Sendable {
     var name: String
     var href: String
     var isCurrent: Bool
-    /// What has to be looked at there.
+    /// The mark for something that has to be looked at there.
     var mark: String?
   }
 
-  /// Which server it is, and what the reader may see there.
+  /// The name of the server, and the pages that the reader may see there.
   private struct Reader {
     var server: String
     var project: String
@@ -189,7 +189,7 @@ enum Figure {
 
   private static func tenths(_ value: Double) -> String { "\((value * 10).rounded() / 10)" }
 
-  /// The start of a text that nobody reads to its end; a client's may have any length.
+  /// The start of a text, as a client's may have any length.
   static func short(_ text: String, _ length: Int = 1000) -> String {
     text.utf8.count <= length ? text : text.prefix(length) + "\u{2026}"
   }

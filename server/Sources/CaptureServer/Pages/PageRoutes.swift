@@ -1,7 +1,7 @@
 import Hummingbird
 import Logging
 
-/// Pages for people, and what they load. With a key, a reader sees only the project of the key.
+/// Pages for people, and the files that they load. A reader with a key sees only the key's project.
 struct PageRoutes {
   let configuration: Configuration
   let data: DataFolder
@@ -26,7 +26,7 @@ struct PageRoutes {
     DevicesPage(configuration: configuration, database: database, page: page).add(to: pages)
   }
 
-  /// For everybody: captures whose link was given away.
+  /// Adds the routes for everybody: captures whose link was given away.
   func addShared(to routes: Routes) {
     let pages = routes.inside(PageFailures(page: page, isForGuests: true))
     CapturePages(configuration: configuration, data: data, database: database, intake: intake, conversions: conversions, page: page)
@@ -34,8 +34,8 @@ struct PageRoutes {
     CaptureFileRoutes(data: data, database: database, store: store).addShared(to: pages)
   }
 
-  /// For everybody: a browser that was let in by a key in an address sends none for this.
-  /// Browsers ask for it, and note it as a failure if there is none.
+  /// Adds the icon, for everybody: a browser that was let in by a key in an address sends none for it. Browsers ask for it, and report a
+  /// failure without one.
   func addIcon(to routes: Routes) {
     routes.open(to: .everybody).get("favicon.ico") { _, _ in
       Response(

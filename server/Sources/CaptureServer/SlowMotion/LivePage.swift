@@ -6,9 +6,9 @@ struct LivePage {
   let page: Page
 
   private struct Contents {
-    /// Whether commands and recording are for whoever sees it.
+    /// Whether the reader may command cameras and record.
     var canChange: Bool
-    /// Where phones connect, and what follows their address.
+    /// The address for phones to connect to, and the text that follows it.
     var socket: String
     var key: String
   }

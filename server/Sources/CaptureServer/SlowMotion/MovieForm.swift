@@ -9,7 +9,7 @@ import NIOCore
 /// `@unchecked Sendable`: one task uses it, one call after the other.
 final class MovieForm: @unchecked Sendable {
   struct File: Sendable {
-    /// As the client named it.
+    /// The client's name of the file.
     var clientName: String?
     var stored: CaptureFile
     /// The first bytes.
@@ -19,12 +19,12 @@ final class MovieForm: @unchecked Sendable {
   private(set) var files: [File] = []
   /// Texts that came with the movie.
   private(set) var fields: [String: String] = [:]
-  /// What is wrong with the body; `nil` where it was complete.
+  /// The fault of the body; `nil` where it was complete.
   private(set) var problem: String?
 
   private let staging: Staging
   private var parser: MultipartParser?
-  /// What the parser has not used yet; before the first part, all there was, since it may turn out to be no form.
+  /// Bytes that the parser has not used yet; before the first part, all there was, since it may turn out to be no form.
   private var carry: [UInt8] = []
   private var hasPart = false
   private var part: MultipartParser.Header?

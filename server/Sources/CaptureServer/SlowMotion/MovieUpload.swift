@@ -38,7 +38,7 @@ struct MovieUpload {
     var filename: String
     var size: Int64
     var path: String
-    /// Of the movie as it is stored, so that a camera knows that its own may go.
+    /// SHA-256 of the movie as it is stored, so that a camera knows that its own may go.
     var sha256: String
   }
 
@@ -47,7 +47,7 @@ struct MovieUpload {
     var error: String
   }
 
-  /// What came with the movie, for later readers.
+  /// The fields that came with the movie, for later readers.
   private struct Received: Encodable {
     var receivedAt: String
     var contentType: String?
@@ -113,13 +113,13 @@ struct MovieUpload {
   }
 
   static let note = "received.json"
-  /// As many bytes as an upload in pieces may have.
+  /// The limit in bytes, that of an upload in pieces.
   private static let limit = Tus.maxSize
   private static let tooLarge = Failure.tooLarge("A movie has at most \(limit) bytes")
   /// The free space is looked at again after so many bytes.
   private static let spaceStep: Int64 = 8 << 20
 
-  /// Why nothing is known to read it; `nil` for a movie.
+  /// Returns the reason why no reader is known for it; `nil` for a movie.
   private static func problem(_ movie: MovieForm.File, _ form: MovieForm) -> String? {
     if let problem = form.problem { return "The upload is odd: \(problem)" }
     return MovieName.startsMovie(movie.start) ? nil : "The file is neither a QuickTime nor an MP4 movie"

@@ -6,8 +6,8 @@ import NIOCore
 import NIOHTTP1
 import NIOWebSocket
 
-/// Relays between cameras and viewers: live frames and signaling one way, commands and signaling the other. Slow viewers miss frames;
-/// nobody waits for them. `RelayState` says who sees whom.
+/// Relays between cameras and viewers: live frames and signaling one way, commands and signaling the other. Slow viewers miss frames and
+/// hold up no others. `RelayState` decides who sees whom.
 final class Relay: Sendable {
   private struct CameraEnd: Sendable {
     let peer: SocketPeer
@@ -16,11 +16,11 @@ final class Relay: Sendable {
 
   private struct Viewer: Sendable {
     let peer: SocketPeer
-    /// Of its key; `nil` for one without a key, who sees all.
+    /// Project of its key; `nil` for one without a key, who sees all.
     let project: String?
     /// Whether it may do more than look.
     let mayCommand: Bool
-    /// Who it is, for the log.
+    /// Its name for the log.
     let sender: String
   }
 
@@ -35,7 +35,7 @@ final class Relay: Sendable {
     (self.configuration, self.data, self.database, self.intake, self.logger) = (configuration, data, database, intake, logger)
   }
 
-  /// Of a project, or of all.
+  /// Returns the counts of a project, or of all.
   func counts(of project: String?) -> (cameras: Int, viewers: Int, recordings: Int) {
     let (cameras, viewers) = state.withLockedValue { ($0.cameras(of: project), $0.viewerCount(of: project)) }
     return (cameras.count, viewers, cameras.count(where: \.recorder.isRecording))
@@ -95,7 +95,7 @@ final class Relay: Sendable {
     }
   }
 
-  /// How often an open socket's key is looked up.
+  /// Interval at which an open socket's key is looked up.
   private static let keyInterval = Duration.seconds(5)
 
   private func serveCamera(_ socket: CaptureChannel.Socket, _ peer: SocketPeer, _ request: SocketRequest, _ project: String) async {
@@ -201,7 +201,7 @@ final class Relay: Sendable {
     for viewer in state.withLockedValue({ $0.keepers(of: project) }) { viewer.send(text) }
   }
 
-  /// Ends the recordings that nobody wants any more.
+  /// Ends the recordings that no viewer wants any more.
   private func finishIdleRecordings() async {
     for camera in state.withLockedValue(\.unkept) { await camera.recorder.finish() }
   }

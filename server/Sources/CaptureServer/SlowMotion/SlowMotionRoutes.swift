@@ -4,7 +4,7 @@ import Hummingbird
 import Logging
 import NIOCore
 
-/// What the slow-motion app and its viewers use.
+/// The routes of the slow-motion app and its viewers.
 struct SlowMotionRoutes {
   let configuration: Configuration
   let data: DataFolder
@@ -52,7 +52,7 @@ struct SlowMotionRoutes {
     }
   }
 
-  /// What arrives here asked for no WebSocket, or came from a page of another site.
+  /// Refuses a request that asked for no WebSocket, or came from a page of another site.
   @Sendable private func refuseSocket(_ request: Request, _ context: CaptureContext) throws -> Response {
     if Origin.isForeign(request.headers[.origin], host: request.head.authority, isForwarded: request.isForwarded, configuration) {
       throw Origin.refusal

@@ -13,7 +13,7 @@ final class StreamRecorder: Sendable {
     var nextCheck: Int64 = 0
     /// Whether times are those of arrival, because the sender's clock went back.
     var usesArrival = false
-    /// When it is tried again to keep the stream, in microseconds since 1970, after that has failed.
+    /// Time of the next attempt to keep the stream after a failure, in microseconds since 1970.
     var retry: Int64 = 0
     var isUnreadable = false
     /// Segments that are being made captures.

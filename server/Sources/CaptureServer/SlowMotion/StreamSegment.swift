@@ -57,10 +57,10 @@ final class StreamSegment: @unchecked Sendable {
   private let descriptor: Int32
   private var firstTime: Int64?
   private var isClosed = false
-  /// Of the last frame, in microseconds since 1970.
+  /// Time of the last frame, in microseconds since 1970.
   private(set) var lastTime = Int64.min
   private(set) var count = 0
-  /// Of all frames.
+  /// Bytes of all frames.
   private(set) var bytes: Int64 = 0
 
   /// Starts a segment. Throws `Failure`.

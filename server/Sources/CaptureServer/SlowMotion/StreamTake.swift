@@ -72,7 +72,7 @@ struct StreamTake {
     }
   }
 
-  /// As the StackCapture app writes it, and as its reader expects it.
+  /// The metadata in the StackCapture app's form, which its reader expects.
   private struct Metadata: Encodable {
     var captureSource = "slow_motion_stream"
     var rgbResolution: [Int]?

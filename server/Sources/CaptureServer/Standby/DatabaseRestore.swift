@@ -4,9 +4,10 @@ import GRDB
 
 /// Makes a data folder's database from the copies that `--standby` keeps.
 package struct DatabaseRestore: Sendable {
+  /// The database that was made.
   package struct Outcome: Sendable {
     package var captures: Int
-    /// When the newest of them came, as ISO 8601; `nil` where there is none.
+    /// Time at which the newest of them came, as ISO 8601; `nil` where there is none.
     package var newest: String?
     /// Whether a part of the log is missing or damaged: the changes behind it are lost.
     package var isCut: Bool

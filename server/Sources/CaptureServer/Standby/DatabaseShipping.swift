@@ -91,7 +91,7 @@ final class DatabaseShipping: Service, CustomStringConvertible, @unchecked Senda
     throw mistake
   }
 
-  /// What a database says of its copies.
+  /// The numbers by which a database knows its copies.
   struct CopyNumbers: Sendable {
     /// 0 for a database that was never copied, or for none.
     var id = 0
@@ -105,7 +105,7 @@ final class DatabaseShipping: Service, CustomStringConvertible, @unchecked Senda
     }
   }
 
-  /// Why the newest complete generation of a place is not of a database; `nil` where it is.
+  /// Returns the reason why the newest complete generation of a place is not of a database; `nil` where it is.
   static func mistake(_ newest: Generation, at place: StandbyPlace, of database: CopyNumbers) async throws -> Mistake? {
     let found = try JSONDecoder().decode(Generation.Description.self, from: try await place.read(newest.description))
     if database.id != found.database {

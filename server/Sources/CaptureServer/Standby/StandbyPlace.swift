@@ -1,7 +1,7 @@
 import Foundation
 import NIOPosix
 
-/// Where copies of the database go: small files in a folder, or objects of an S3-compatible server. Names have one slash.
+/// The place of the database's copies: small files in a folder, or objects of an S3-compatible server. Names have one slash.
 enum StandbyPlace: Sendable {
   case folder(String)
   case bucket(S3Client)
@@ -50,7 +50,7 @@ enum StandbyPlace: Sendable {
     }
   }
 
-  /// When a file was written; `nil` where that is not known.
+  /// Returns the time at which a file was written; `nil` where that is not known.
   func time(of name: String) async throws -> Date? {
     switch self {
     case .bucket(let client):
@@ -95,7 +95,7 @@ struct Generation: Hashable {
     name = Self.prefix + String(format: "%09d", number) + "-" + stamp
   }
 
-  /// That of a file.
+  /// Makes the generation of a file.
   init(of file: String) { name = String(file.prefix { $0 != "/" }) }
 
   /// Generations are numbered; a higher number is a later one.
@@ -106,7 +106,7 @@ struct Generation: Hashable {
     var database: Int
     var bytes: Int64
     var sha256: String
-    /// Of the server that made it.
+    /// Version of the server that made it.
     var version: String
     var time: String
   }

@@ -1,9 +1,9 @@
 import Foundation
 
-/// How far SQLite's write-ahead log is whole: to the end of the last transaction whose frames all have their checksums
+/// The whole part of SQLite's write-ahead log: up to the end of the last transaction whose frames all have their checksums
 /// (https://www.sqlite.org/fileformat2.html#the_write_ahead_log). Nothing behind it counts after a crash either.
 struct WriteAheadLog {
-  /// A place in the log behind a transaction, and what the next frame's checksum begins with.
+  /// A place in the log behind a transaction, and the start value of the next frame's checksum.
   private struct Position {
     var offset: Int64 = 0
     var sums: (UInt32, UInt32) = (0, 0)
@@ -18,7 +18,7 @@ struct WriteAheadLog {
 
   init(_ path: String) { self.path = path }
 
-  /// How often in a row there were only frames behind the last transaction that are no transaction: one that is under way or was rolled
+  /// The number of looks in a row at which the frames behind the last transaction were no transaction: one that is under way or was rolled
   /// back, or a log that went another way than it was read.
   private(set) var idleLooks = 0
 

@@ -2,7 +2,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 
-/// Where finished captures are kept.
+/// The place of finished captures.
 protocol CaptureStore: Sendable {
   /// Takes over the files of a staged folder as those of a capture. They are durable when it returns, and the folder is gone. If it
   /// throws, some may be there.

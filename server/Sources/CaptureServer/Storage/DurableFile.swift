@@ -14,7 +14,7 @@ enum DurableFile {
     }
   }
 
-  /// What the system said of the last call, for the log. A full disk is 507, everything else 500.
+  /// Returns the system's error of the last call, for the log. A full disk is 507, everything else 500.
   static func failure(_ verb: String, _ path: String) -> Failure {
     let code = errno
     let reason = "cannot \(verb) \(path): \(String(cString: strerror(code)))"

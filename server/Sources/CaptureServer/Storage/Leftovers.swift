@@ -2,7 +2,7 @@ import Foundation
 import GRDB
 import Logging
 
-/// Captures whose files may be in the store although nobody needs them, in the table `leftover`: those that are being published, from
+/// Captures whose files may be in the store although they are not needed, in the table `leftover`: those that are being published, from
 /// before their first file until their row is committed, and those that were deleted, from then until their last file is gone.
 ///
 /// Files are removed only if their capture stands there. A database that is lost or restored therefore costs no capture.

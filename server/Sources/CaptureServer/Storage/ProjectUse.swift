@@ -1,6 +1,6 @@
 import GRDB
 
-/// What is kept of a project, and counts against its quota.
+/// The storage that a project uses, which counts against its quota.
 struct ProjectUse: FetchableRecord, Decodable, Sendable {
   var project: String
   var captures: Int64
@@ -14,7 +14,7 @@ struct ProjectUse: FetchableRecord, Decodable, Sendable {
     UNION ALL SELECT project, 0, bytes FROM folder WHERE capture IS NULL
     """
 
-  /// Of each project that has something, by name. What strangers sent fills nobody's quota.
+  /// Returns the use of each project that has something, by name. Captures of strangers fill nobody's quota.
   ///
   /// - Parameter project: The only one; `nil` for all.
   static func all(of project: String?, _ database: Database) throws -> [ProjectUse] {

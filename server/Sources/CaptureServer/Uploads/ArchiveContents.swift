@@ -1,11 +1,11 @@
 import Evidence
 import Foundation
 
-/// What a zip or tar lists, examined without unpacking it, by the rules with which archives are converted.
+/// The list of a zip or tar, examined without unpacking it, by the rules with which archives are converted.
 struct ArchiveContents {
   enum Format: String { case zip, tar }
 
-  /// Why an archive is refused, as the end of a sentence about it. The names in it are not repeated.
+  /// The reason why an archive is refused, as the end of a sentence about it. The names in it are not repeated.
   struct Problem: Error, CustomStringConvertible {
     var description: String
   }

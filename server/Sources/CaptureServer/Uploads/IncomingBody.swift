@@ -4,7 +4,7 @@ import Hummingbird
 import NIOCore
 
 extension Request {
-  /// What `Content-Length` says; `nil` for a body in chunks.
+  /// The number in `Content-Length`; `nil` for a body in chunks.
   var declaredLength: Int64? { headers[.contentLength].flatMap(Tus.number) }
 
   /// Hands on the body as it arrives. Throws `Failure` 413 as soon as it has more than `limit` bytes, and `BodyCutOff` if the connection

@@ -2,11 +2,11 @@ import Crypto
 import Foundation
 import NIOPosix
 
-/// What a file that arrived is: its type, and its name in the store, which is never the client's.
+/// The identity of a file that arrived: its type, and its name in the store, which is never the client's.
 struct ReceivedFile: Sendable, Equatable {
   var type: CaptureType
   var name: String
-  /// Why nothing can be made of it; such a file is kept in quarantine.
+  /// The reason why nothing can be made of it; such a file is kept in quarantine.
   var problem: String?
 
   /// Looks at the first bytes of a file, or at the list of an archive. Nothing is unpacked.
@@ -69,7 +69,7 @@ struct ReceivedFile: Sendable, Equatable {
     start.starts(with: Array("--".utf8)) && String(decoding: start, as: UTF8.self).lowercased().contains("content-disposition: form-data")
   }
 
-  /// What makes two captures the same: project, type and bytes. Bytes in quarantine are not those of a capture.
+  /// Returns the digest by which two captures are the same: of project, type and bytes. Bytes in quarantine are not those of a capture.
   func contentDigest(sha256: String, project: String) -> String {
     let type = problem == nil ? type.rawValue : "quarantine"
     return Hex.text(SHA256.hash(data: Data("contents\0\(project)\0\(type)\0\(sha256)".utf8)))

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Who writes to which upload, and the digests of what has arrived so far.
+/// The uploads that are being written to, and the digests of their bytes so far.
 final class UploadLocks: Sendable {
   /// Uploads have unique ids, so one table serves all.
   static let shared = UploadLocks()

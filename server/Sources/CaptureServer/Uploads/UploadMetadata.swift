@@ -1,11 +1,11 @@
 import Foundation
 
-/// What a client says of its upload: `Upload-Metadata: filename <base64>,kind <base64>`.
+/// The metadata of an upload by its client: `Upload-Metadata: filename <base64>,kind <base64>`.
 struct UploadMetadata: Sendable, Equatable {
-  /// What the upload becomes. Without it, the file's name and its contents decide.
+  /// The kind of capture that the upload becomes. Without it, the file's name and its contents decide.
   enum Kind: String, Sendable { case bundle, session, movie }
 
-  /// For people and for the type; never a path.
+  /// The name for people, from which the type is taken; never a path.
   private(set) var filename = "upload"
   var kind: Kind?
   /// SHA-256 that the whole upload must have, as 64 hexadecimal digits.
@@ -13,7 +13,7 @@ struct UploadMetadata: Sendable, Equatable {
 
   private static let limit = 8 << 10
 
-  /// Throws `Failure` 400 for a malformed header, a kind that does not exist and a `sha256` that is none. Other names are kept, unread.
+  /// Throws `Failure` 400 for a malformed header, a kind that does not exist and a malformed `sha256`. Other names are kept, unread.
   init(_ header: String) throws {
     guard header.utf8.count <= Self.limit else { throw Failure.invalid("Upload-Metadata has more than \(Self.limit) bytes") }
     var names: Set<String> = []

@@ -8,7 +8,7 @@ struct UploadSweeper: Service, CustomStringConvertible {
   let database: ServerDatabase
   let intake: Intake
   let logger: Logger
-  /// For the log, which would print everything in it.
+  /// The name for the log, which would print everything in it.
   var description: String { "UploadSweeper" }
 
   func run() async throws {

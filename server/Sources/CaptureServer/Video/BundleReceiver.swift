@@ -38,7 +38,7 @@ enum BundlePart: String, CaseIterable, Sendable {
 struct ReceivedBundle: Sendable {
   var parts: [BundlePart: CaptureFile]
   var metadata: UploadedMetadata
-  /// Of the whole body.
+  /// Bytes of the whole body.
   var bytes: Int64
   var digest: SHA256Digest
 
@@ -62,7 +62,7 @@ struct BundleReceiver: ~Copyable {
   private var parser: MultipartParser
   private var hasher = SHA256()
   private(set) var bytes: Int64 = 0
-  /// Where the free space is looked at again.
+  /// Number of bytes at which the free space is looked at again.
   private var nextCheck = spaceStep
   private static let spaceStep: Int64 = 8 << 20
 

@@ -3,7 +3,7 @@ import HTTPTypes
 
 /// The three headers by which a capture app names the device and signs a request.
 struct DeviceHeaders: Sendable {
-  /// As sent, which is what is signed.
+  /// The id as it was sent, which is what is signed.
   let sentID: String
   let sentTimestamp: String
   let sentSignature: String

@@ -1,7 +1,7 @@
 import Foundation
 
-/// What the server knows of a request besides its parts; kept as `received.json` with the capture, so that its signature can be checked
-/// again at any time.
+/// The facts about a request besides its parts; kept as `received.json` with the capture, so that its signature can be checked again at any
+/// time.
 struct ReceivedRecord: Encodable, Sendable {
   struct Signature: Encodable, Sendable {
     var scheme: RequestSignature.Scheme

@@ -2,24 +2,24 @@ import Crypto
 import Evidence
 import Foundation
 
-/// How a device signed a request, and whether that is proven.
+/// A device's signature of a request, and whether it is proven.
 struct RequestSignature: Sendable {
   enum Scheme: String, Codable, Sendable {
-    /// No signature: the text `METHOD\nPATH\nTIMESTAMP\nDEVICE` itself, which the apps send.
+    /// The text without a signature: `METHOD\nPATH\nTIMESTAMP\nDEVICE` itself, which the apps send.
     case s0
-    /// That text, signed by the device's registered key. The body is not covered.
+    /// The same text, signed by the device's registered key. The body is not covered.
     case s1
     /// An App Attest assertion over the timestamp and the body's digest.
     case s2
-    /// What debug builds of the app send where there is no Secure Enclave.
+    /// The text that debug builds of the app send where there is no Secure Enclave.
     case mock
   }
 
   let scheme: Scheme
   private(set) var isVerified: Bool
-  /// That of an S2 signature.
+  /// The counter of an S2 signature.
   private(set) var counter: UInt32?
-  /// What this signature alone has, of a device with a key: the counter of S2, a larger number for S1.
+  /// A number that only this signature of a device with a key has: the counter of S2, a larger number for S1.
   private(set) var number: Int64?
   /// The key that an S2 signature has still to be checked with, once the body's digest is known.
   private let pending: (assertion: Assertion, key: Evidence.P256.PublicKey)?

@@ -2,7 +2,7 @@ import Crypto
 import Foundation
 import GRDB
 
-/// What decides, in the transaction that would insert a capture, whether a request is new, one that was answered before, or refused.
+/// The decision, in the transaction that would insert a capture, whether a request is new, one that was answered before, or refused.
 struct VideoAcceptance: Sendable {
   let device: String
   /// Milliseconds since 1970, when the request came.
@@ -21,7 +21,7 @@ struct VideoAcceptance: Sendable {
   struct Proof: Sendable {
     /// `RequestSignature.number`.
     var number: Int64
-    /// What it was sent with when it counted.
+    /// Digest of the contents that it was sent with when it counted.
     var digest: String
   }
 

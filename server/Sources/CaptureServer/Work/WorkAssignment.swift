@@ -1,9 +1,9 @@
-/// What a worker needs to convert a capture, besides the bytes of its files.
+/// The facts that a worker needs to convert a capture, besides the bytes of its files.
 struct WorkAssignment: Codable, Sendable {
   struct File: Codable, Sendable {
     /// Its name in the capture.
     var name: String
-    /// Where the converter is to find it, below the folder of inputs.
+    /// Path at which the converter is to find it, below the folder of inputs.
     var place: String
     /// 64 hexadecimal digits.
     var sha256: String
@@ -18,22 +18,22 @@ struct WorkAssignment: Codable, Sendable {
   /// The pipeline's file.
   var pipeline: String
   var keys: ConversionKeys?
-  /// What a conversion may take: seconds, and bytes of memory.
+  /// The limits of a conversion: seconds, and bytes of memory.
   var seconds: Int
   var memory: Int64
   /// Seconds for which the worker may be silent.
   var silence: Double
 }
 
-/// What a worker asks with.
+/// The request of a worker for a capture.
 struct WorkRequest: Codable, Sendable {
-  /// For the operator: which machine.
+  /// Name of the machine, for the operator.
   var worker: String
-  /// Of the worker's program, which must be the server's.
+  /// Version of the worker's program, which must be the server's.
   var version: String
 }
 
-/// How a worker ends a conversion: what came of it, and the files that it has sent.
+/// The end of a worker's conversion: its result, and the files that were sent.
 struct WorkDone: Codable, Sendable {
   var result: ConversionResult
   /// Bytes by names, below the folder of the result.

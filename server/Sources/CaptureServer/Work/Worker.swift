@@ -5,21 +5,22 @@ package import Logging
 import NIOPosix
 import Synchronization
 
-/// Converts the captures of a server on another machine: asks for one, fetches its files, converts it and sends back what came of it.
+/// Converts the captures of a server on another machine: asks for one, fetches its files, converts it and sends back the result.
 ///
 /// It owns a capture for as long as it is heard of. Killed at any moment it loses nothing: the server gives the capture to somebody else.
 package struct Worker: Sendable {
+  /// The options of a worker.
   package struct Options: Sendable {
     /// The server's root, without a slash at its end.
     package var server = ""
     package var key: String?
     /// PEM file of certificates that count beside those of the system.
     package var certificates: String?
-    /// What the server calls it.
+    /// The worker's name at the server.
     package var name = ""
     /// Captures at a time.
     package var jobs = 1
-    /// Where captures are while they are converted.
+    /// The folder of captures while they are converted.
     package var scratch = ""
     /// The command `takeset`; by default next to this one, then from PATH.
     package var takeset: String?

@@ -14,7 +14,7 @@ package enum LiveMessage {
   /// Bytes of a text; an offer has some 10,000. A longer one is lost.
   private static let textLimit = 256 << 10
 
-  /// Whatever parses as a JSON object is text, however it was sent; of the rest, what is binary and large enough is a frame.
+  /// A message that parses as a JSON object is text, however it was sent; any other that is binary and large enough is a frame.
   package init(_ bytes: ByteBuffer, isBinary: Bool) {
     if let text = Self.json(bytes) {
       self = .text(text)
@@ -48,7 +48,7 @@ package enum LiveMessage {
   }
 }
 
-/// What matters of a text message.
+/// The part of a text message that matters.
 package struct LiveText {
   /// The message as it was understood: of a member that it has twice, another parser would take the other.
   package var bytes: ByteBuffer
@@ -59,16 +59,16 @@ package struct LiveText {
   var status: String?
   var isOn: Bool?
 
-  /// What a camera tells its viewers.
+  /// The news of a camera to its viewers.
   package enum News: Equatable {
     case status(String)
-    /// What two ends tell each other to find a direct way.
+    /// A message by which two ends find a direct way.
     case signal
   }
 
   private static let statusLimit = 256
 
-  /// As a camera's; `nil` for what viewers need not know.
+  /// The message as a camera's; `nil` for one that viewers need not know.
   package var news: News? {
     guard command == nil else { return nil }
     switch type {
@@ -78,16 +78,16 @@ package struct LiveText {
     }
   }
 
-  /// What a viewer asks for.
+  /// The wish of a viewer.
   package enum Wish: Equatable {
     case signal
-    /// Of the cameras: `start`, `stop` or `reconnect`.
+    /// A command to the cameras: `start`, `stop` or `reconnect`.
     case command(String)
-    /// To have kept what it sees, or no longer.
+    /// The wish to keep what it sees, or no longer.
     case record(Bool)
   }
 
-  /// As a viewer's; `nil` for what is not understood.
+  /// The message as a viewer's; `nil` for one that is not understood.
   package var wish: Wish? {
     switch (command, type) {
     case (nil, "answer"?), (nil, "ice"?): .signal
@@ -102,7 +102,7 @@ package struct LiveText {
 /// A frame of a live stream: a JPEG, after its time or alone.
 package struct LiveFrame: Sendable {
   package let jpeg: ByteBuffer
-  /// When the sender handled it, in microseconds since 1970 by its clock; `nil` where it does not say.
+  /// Time at which the sender handled it, in microseconds since 1970 by its clock; `nil` where it gives none.
   package let time: Int64?
 
   /// Seconds from 1970 to 2001, and the number of seconds below which a time counts from 2001: the iOS app writes those.
@@ -125,7 +125,7 @@ package struct LiveFrame: Sendable {
     }
   }
 
-  /// A time in either epoch; `nil` where it is none of the years 1970 to 2105.
+  /// A time in either epoch; `nil` outside the years 1970 to 2105.
   static func microseconds(_ seconds: Double) -> Int64? {
     guard seconds.isFinite, seconds >= 0 else { return nil }
     let unix = seconds < smallestUnixTime ? seconds + secondsTo2001 : seconds
@@ -154,6 +154,7 @@ package struct LiveFrame: Sendable {
   }
 }
 
+/// Size of a stream's frames in pixels.
 package struct StreamSize: Codable, Equatable, Sendable {
   package var width: Int
   package var height: Int

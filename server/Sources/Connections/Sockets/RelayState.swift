@@ -1,8 +1,11 @@
-/// Who is connected to the relay, and who sees whom: the decisions of `Relay`, without sockets. Cameras and viewers of a key see each other
-/// in its project only; a viewer without a key sees all.
+/// The cameras and viewers that are connected to the relay, and who sees whom: the decisions of `Relay`, without sockets. Cameras and
+/// viewers of a key see each other in its project only; a viewer without a key sees all.
+/// Messages are sent to values of `CameraEnd` and `ViewerEnd`.
 ///
-/// `CameraEnd` and `ViewerEnd` are what messages are sent to.
+///     let (id, end) = state.add(at: now) { id in .init(end: makeEnd(id), project: "lab", records: false) }
+///     for viewer in state.viewers(of: "lab") { viewer.send(frame) }
 package struct RelayState<CameraEnd: Sendable, ViewerEnd: Sendable>: Sendable {
+  /// A camera that is connected; `status` is its last one, `nil` before the first.
   package struct Camera: Sendable {
     package let end: CameraEnd
     let project: String
@@ -13,9 +16,10 @@ package struct RelayState<CameraEnd: Sendable, ViewerEnd: Sendable>: Sendable {
     package init(end: CameraEnd, project: String, records: Bool) { (self.end, self.project, self.records) = (end, project, records) }
   }
 
+  /// A viewer that is connected.
   package struct Viewer: Sendable {
     package let end: ViewerEnd
-    /// Of its key; `nil` for one without a key, who sees all.
+    /// Project of its key; `nil` for one without a key, who sees all.
     let project: String?
     /// Whether it wants to have kept what it sees.
     var records: Bool
@@ -23,7 +27,7 @@ package struct RelayState<CameraEnd: Sendable, ViewerEnd: Sendable>: Sendable {
     package init(end: ViewerEnd, project: String?, records: Bool) { (self.end, self.project, self.records) = (end, project, records) }
   }
 
-  /// By id: milliseconds since 1970 at which the camera connected.
+  /// Cameras by id: milliseconds since 1970 at which each connected.
   private var cameras: [Int64: Camera] = [:]
   private var viewers: [Int: Viewer] = [:]
   private var viewerCount = 0
@@ -41,6 +45,7 @@ package struct RelayState<CameraEnd: Sendable, ViewerEnd: Sendable>: Sendable {
     return (id, camera.end)
   }
 
+  /// Forgets a camera; one that is gone already changes nothing.
   package mutating func removeCamera(_ id: Int64) { cameras[id] = nil }
 
   /// - Returns: Its id, and the cameras that it sees with what they have said last, the one first that was there first.
@@ -51,6 +56,7 @@ package struct RelayState<CameraEnd: Sendable, ViewerEnd: Sendable>: Sendable {
     return (viewerCount, seen.map { ($0.key, $0.value.status ?? "waiting") })
   }
 
+  /// Forgets a viewer; one that is gone already changes nothing.
   package mutating func removeViewer(_ id: Int) { viewers[id] = nil }
 
   // MARK: Who sees whom
@@ -60,21 +66,23 @@ package struct RelayState<CameraEnd: Sendable, ViewerEnd: Sendable>: Sendable {
     cameras.values.filter { project == nil || project == $0.project }.map(\.end)
   }
 
-  /// Who sees a project's cameras.
+  /// Returns the viewers that see a project's cameras.
   package func viewers(of project: String) -> [ViewerEnd] { seers(of: project).map(\.end) }
 
-  /// Those who see a project, or everybody.
+  /// Returns the number of viewers that see a project, or of all.
   package func viewerCount(of project: String?) -> Int { project.map { seers(of: $0).count } ?? viewers.count }
 
   private func seers(of project: String) -> [Viewer] { viewers.values.filter { $0.project == nil || $0.project == project } }
 
   // MARK: What is kept
 
+  /// Keeps a camera's status for viewers that come later.
   package mutating func setStatus(_ status: String, of camera: Int64) { cameras[camera]?.status = status }
 
+  /// Notes whether a viewer wants to have kept what it sees.
   package mutating func setRecords(_ isOn: Bool, of viewer: Int) { viewers[viewer]?.records = isOn }
 
-  /// Those who want a project's streams kept.
+  /// Returns the viewers that want a project's streams kept.
   package func keepers(of project: String) -> [ViewerEnd] { seers(of: project).filter(\.records).map(\.end) }
 
   /// Whether a camera's stream is kept.
@@ -82,6 +90,6 @@ package struct RelayState<CameraEnd: Sendable, ViewerEnd: Sendable>: Sendable {
 
   private func isKept(_ camera: Camera) -> Bool { camera.records || seers(of: camera.project).contains(where: \.records) }
 
-  /// Cameras whose stream nobody wants to have kept.
+  /// Cameras whose stream no viewer wants to have kept.
   package var unkept: [CameraEnd] { cameras.values.filter { !isKept($0) }.map(\.end) }
 }

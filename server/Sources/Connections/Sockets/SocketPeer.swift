@@ -3,8 +3,8 @@ package import NIOCore
 import NIOExtras
 package import NIOWebSocket
 
-/// The other end of a WebSocket, to write to. A message waits until the one before it has left; of frames that wait, only the newest is
-/// kept, so a slow reader misses frames, takes one frame of memory, and holds up nobody.
+/// The other end of a WebSocket, to write to. A message waits until the one before it has left; only the newest waiting frame is kept, so a
+/// slow reader misses frames, takes one frame of memory, and holds up no others.
 ///
 /// `@unchecked Sendable`: the state is used on the channel's event loop only.
 package final class SocketPeer: @unchecked Sendable {
@@ -60,8 +60,10 @@ package final class SocketPeer: @unchecked Sendable {
     }
   }
 
+  /// Notes that the peer is alive.
   package func heard() { onLoop { self.lastHeard = .now() } }
 
+  /// Answers a ping with its data, unless the peer reads too slowly to get it.
   package func pong(_ data: ByteBuffer) {
     onLoop { if self.channel.isWritable { self.channel.writeAndFlush(WebSocketFrame(fin: true, opcode: .pong, data: data), promise: nil) } }
   }

@@ -2,8 +2,9 @@ import Foundation
 import HummingbirdCore
 package import NIOHTTP1
 
-/// What a camera or a viewer asks for by the address of its WebSocket.
+/// The request of a camera or a viewer, by the address of its WebSocket.
 package struct SocketRequest: Sendable {
+  /// The end that connects.
   package enum Role: Sendable { case camera, viewer }
 
   package let role: Role

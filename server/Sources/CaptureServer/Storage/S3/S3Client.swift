@@ -18,7 +18,7 @@ struct S3Client: Sendable {
 
   struct Answer: Sendable {
     var body: Data
-    /// By names in lower case.
+    /// Headers by names in lower case.
     var headers: [String: String]
     /// SHA-256 of the bytes that were put, in Base64.
     var sent: String?
@@ -175,7 +175,7 @@ struct S3Client: Sendable {
   }
 }
 
-/// So many requests at a time: each has a block of a file in memory.
+/// The limit of requests at a time: each has a block of a file in memory.
 private actor S3Gate {
   private var places: Int
   private var waiting: [CheckedContinuation<Void, Never>] = []

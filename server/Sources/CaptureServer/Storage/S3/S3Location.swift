@@ -4,10 +4,10 @@ import Foundation
 package struct S3Location: Sendable {
   /// Scheme, host and port, without a slash at the end.
   package let endpoint: String
-  /// As in the header `Host`: without the port that belongs to the scheme.
+  /// The value of the header `Host`: without the port that belongs to the scheme.
   package let host: String
   package let bucket: String
-  /// With a slash at its end, or empty.
+  /// The beginning of all keys, with a slash at its end, or empty.
   package let prefix: String
   package let region: String
 

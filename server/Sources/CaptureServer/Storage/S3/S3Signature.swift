@@ -3,7 +3,11 @@ import Crypto
 import Foundation
 
 /// Signs requests by Signature Version 4 of AWS, which all S3-compatible servers check.
+///
+///     S3Signature(credentials: credentials, region: "eu-central-1").headers(
+///       method: "GET", host: "s3.example.org", path: "/bucket/key", query: [], headers: [:], bodyDigest: digest, time: 1_764_000_000)
 package struct S3Signature {
+  /// The keys of an account; `token` only where they are temporary.
   package struct Credentials: Sendable {
     var key: String
     var secret: String

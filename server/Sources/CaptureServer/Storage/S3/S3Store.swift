@@ -5,7 +5,7 @@ import NIOPosix
 /// Captures as objects `<prefix>/captures/<capture>/<file>` of an S3-compatible server.
 struct S3Store: CaptureStore {
   private let client: S3Client
-  /// Where captures are fetched to for their conversion.
+  /// The folder that captures are fetched into for their conversion.
   private let cache: String
   /// Files of a capture that are sent, fetched or removed at a time.
   private static let width = 8
