@@ -146,12 +146,12 @@ struct DatasetCard {
   }
 
   private var license: String {
-    var lines = ["## Licence", ""]
+    var lines = ["## License", ""]
     switch (description.options.license, description.licenseURL) {
     case (let license?, let url?): lines.append(license == url ? "<\(url)>" : "[\(license)](\(url))")
     default:
       lines.append(
-        "To be filled in: without a licence nobody may use the dataset. `takeset describe . --license CC-BY-4.0` writes it here.")
+        "To be filled in: without a license nobody may use the dataset. `takeset describe . --license CC-BY-4.0` writes it here.")
     }
     if !description.options.creators.isEmpty {
       lines += ["", "Made by \(description.options.creators.map { Self.escaped($0) }.joined(separator: ", "))."]

@@ -180,7 +180,7 @@ package struct DatasetDescription {
   var day: String? { options.date ?? finished.map { String($0.prefix(10)) } }
   var version: String { record.tool["version"]?.string ?? "" }
 
-  /// The licence as a URL.
+  /// The license as a URL.
   var licenseURL: String? {
     options.license.map { Self.isWebAddress($0) ? $0 : "https://spdx.org/licenses/\($0).html" }
   }

@@ -85,7 +85,7 @@ struct ProcessRunCrate {
   /// A time with the offset in digits, as the profile's validator wants it.
   private static func time(_ text: String) -> JSONValue { .string(text.hasSuffix("Z") ? text.dropLast() + "+00:00" : text) }
 
-  // MARK: People and licence
+  // MARK: People and license
 
   /// References to the creators; a single one is no list.
   private var agents: JSONValue {
@@ -99,7 +99,7 @@ struct ProcessRunCrate {
 
   private var license: [JSONValue] {
     guard let url = description.licenseURL, let name = description.options.license else { return [] }
-    return [["@id": .string(url), "@type": "CreativeWork", "name": .string(name), "description": .string("The licence \(name).")]]
+    return [["@id": .string(url), "@type": "CreativeWork", "name": .string(name), "description": .string("The license \(name).")]]
   }
 
   // MARK: Files and takes

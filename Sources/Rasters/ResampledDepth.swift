@@ -39,7 +39,7 @@ package struct ResampledDepth: SampleSource {
     return try base.origins(of: sample) + (other >= 0 ? companion?.source.origins(of: other) ?? [] : [])
   }
 
-  /// Makes a cursor that computes each sample from the base's full-size one; `request.enough` is ignored.
+  /// Makes a cursor that computes each sample from the base's full-size one; `request.minimumSize` is ignored.
   package func makeCursor(_ request: SampleRequest) throws -> any SampleCursor {
     var request = request
     request.minimumSize = nil

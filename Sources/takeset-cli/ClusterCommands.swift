@@ -1,6 +1,6 @@
-import Model
 import ArgumentParser
 import Foundation
+import Model
 import Runs
 import Steps
 

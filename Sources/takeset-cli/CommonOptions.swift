@@ -1,7 +1,7 @@
-import Steps
 import ArgumentParser
 import Foundation
 import Runs
+import Steps
 
 /// Options of commands that convert takes, for those that child processes convert.
 struct IsolationOptions: ParsableArguments {

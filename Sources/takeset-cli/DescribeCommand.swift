@@ -9,7 +9,7 @@ struct DescribeCommand: ParsableCommand {
     commandName: "describe", abstract: "Describe a dataset for others: Croissant metadata and a dataset card.",
     discussion: """
       Writes croissant.json (Croissant 1.1) and README.md, and with --ro-crate ro-crate-metadata.json (Process Run Crate), \
-      beside manifest.json. The same dataset and options give the same bytes. What only you know is for you to give: licence, \
+      beside manifest.json. The same dataset and options give the same bytes. What only you know is for you to give: license, \
       creator, URL; they are asked for in the output.
 
         takeset describe dataset/ --license CC-BY-4.0 --name "Pouring water" --creator "A. Researcher"
@@ -20,7 +20,7 @@ struct DescribeCommand: ParsableCommand {
 
   @Argument(help: "A dataset directory.", completion: .directory)
   var directory: String
-  @Option(help: ArgumentHelp("The licence: an SPDX identifier, such as CC-BY-4.0, or a URL.", valueName: "spdx"))
+  @Option(help: ArgumentHelp("The license: an SPDX identifier, such as CC-BY-4.0, or a URL.", valueName: "spdx"))
   var license: String?
   @Option(help: ArgumentHelp("The dataset's name; by default that of its directory.", valueName: "text"))
   var name: String?

@@ -1,8 +1,8 @@
-import Model
 import ArgumentParser
 import Datasets
 import Evidence
 import Foundation
+import Model
 import Provenance
 import Reports
 import Steps

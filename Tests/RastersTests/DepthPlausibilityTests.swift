@@ -1,6 +1,6 @@
 import Model
-import TestSupport
 import Testing
+import TestSupport
 
 @testable import Rasters
 

@@ -1,7 +1,7 @@
 import Model
 import Steps
-import TestSupport
 import Testing
+import TestSupport
 
 @testable import Readers
 

@@ -241,7 +241,7 @@ package struct ShardLayout: Sendable {
     let isPart = name.rawValue.hasPrefix(StreamName.actionFolder + "/")
     let folder = spec.kind.place == .action ? Self.data : Self.data + "/" + ShardNames.observations
     addColumn("\(folder)/\(name)", .float32, spec.shape, .values(name), attributes)
-    if hasRaw { addColumn("\(Self.meta)/\(name)_raw", .float32, spec.shape, .rawValues(name), ["unit": .text(spec.unit)]) }
+    if hasRaw { addColumn("\(Self.meta)/\(ShardNames.raw(of: name))", .float32, spec.shape, .rawValues(name), ["unit": .text(spec.unit)]) }
     // Programs take every member of action_dict for an action.
     addMask("\(isPart ? Self.meta : folder)/\(name)_valid", spec, .mask(name))
   }
@@ -256,10 +256,10 @@ package struct ShardLayout: Sendable {
 
   /// Adds what loaders of imitation learning read besides actions: rewards of 0, and the end of the episode.
   private mutating func addRewards() {
-    addColumn("\(Self.data)/rewards", .float32, [], .floats([Float](repeating: 0, count: count)), ["unit": .text("reward; always 0")])
+    addColumn("\(Self.data)/\(ShardNames.rewards)", .float32, [], .floats([Float](repeating: 0, count: count)), ["unit": .text("reward; always 0")])
     var dones = [UInt8](repeating: 0, count: count)
     if count > 0 { dones[count - 1] = 1 }
-    addColumn("\(Self.data)/dones", .int8, [], .bytes(dones), ["unit": .text("0 or 1: the last row of the episode")])
+    addColumn("\(Self.data)/\(ShardNames.dones)", .int8, [], .bytes(dones), ["unit": .text("0 or 1: the last row of the episode")])
   }
 
   /// Adds `next_obs`: every observation of the row after.
@@ -339,15 +339,15 @@ package struct ShardLayout: Sendable {
     let group = "\(Self.meta)/\(ShardNames.streams)/\(name)"
     func number(_ sample: Int?) -> Int64 { sample.map { stream.sourceIndex[$0] } ?? -1 }
     addColumn(
-      "\(group)/dt_ns", .int64, [],
+      "\(group)/\(ShardNames.delay)", .int64, [],
       .integers(zip(rows, episode.frames.timestamps).map { row, frame in row.map { stream.delay(of: $0, at: frame) } ?? 0 }),
       ["unit": .text("ns, sample minus row; 0 where the value was interpolated to the row's time and where source_index is -1")])
     addColumn(
       "\(group)/\(ShardNames.sourceIndex)", .int64, [], .integers(rows.map { number($0?.sample) }),
       ["unit": .text("source sample number; -1: none")])
     addColumn(
-      "\(group)/next_index", .int64, [], .integers(rows.map { number($0?.next) }), ["unit": .text("source sample number; -1: none")])
-    addColumn("\(group)/weight", .float32, [], .floats(rows.map { $0?.weight ?? 0 }), ["unit": .text("0: source_index, 1: next_index")])
+      "\(group)/\(ShardNames.nextIndex)", .int64, [], .integers(rows.map { number($0?.next) }), ["unit": .text("source sample number; -1: none")])
+    addColumn("\(group)/\(ShardNames.weight)", .float32, [], .floats(rows.map { $0?.weight ?? 0 }), ["unit": .text("0: source_index, 1: next_index")])
     addColumn("\(group)/\(ShardNames.valid)", .uint8, [], .readable(name), ["unit": .text("0 or 1")])
     if stream.spec.kind != .confidence, episode.camera(of: stream)?.intrinsicsTrack != nil {
       addColumn(

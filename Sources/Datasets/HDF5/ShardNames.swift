@@ -14,6 +14,8 @@ package enum ShardNames {
   package static let dataPath = "/\(data)/"
 
   static let observations = "obs", nextObservations = "next_obs", streams = "streams", rowDigests = "row_sha256"
+  package static let delay = "dt_ns", nextIndex = "next_index", weight = "weight"
+  static let rewards = "rewards", dones = "dones"
   static let valid = "valid", accelerations = "accel", rotationRates = "gyro"
   static let times = "timestamp_ns", sourceIndex = "source_index", quality = "quality", segment = "segment", gaps = "gaps"
   static let checksums = "chunk_crc32", statistics = "statistics", statisticsPath = "\(meta)/\(statistics)"
@@ -22,6 +24,9 @@ package enum ShardNames {
 
   /// The array of a raster's intrinsics at each row; the images of the first camera have theirs without a name.
   static func intrinsics(of name: some StringProtocol, isFirstImage: Bool) -> String { isFirstImage ? "intrinsics" : "\(name)_intrinsics" }
+
+  /// The array of a vector's values before joints were given their signs and offsets.
+  static func raw(of name: some CustomStringConvertible) -> String { "\(name)_raw" }
 
   private static let prefix = "demo_"
 

@@ -127,8 +127,8 @@ struct ShardReader {
   private func stream(_ name: StreamName, _ spec: StreamSpec, _ source: any SampleSource) throws -> SampleStream {
     let rows = try meta.group("\(ShardNames.streams)/\(name)")
     let numbers = try rows.dataset(ShardNames.sourceIndex).readAll(as: Int64.self)
-    let next = try rows.dataset("next_index").readAll(as: Int64.self)
-    let delays = try rows.dataset("dt_ns").readAll(as: Int64.self)
+    let next = try rows.dataset(ShardNames.nextIndex).readAll(as: Int64.self)
+    let delays = try rows.dataset(ShardNames.delay).readAll(as: Int64.self)
     guard numbers.count == times.count, next.count == times.count, delays.count == times.count else {
       throw HDF5Error(call: "read", target: rows.name, message: "it does not have one entry for each row")
     }
@@ -140,8 +140,8 @@ struct ShardReader {
   private func vector(_ name: StreamName, _ kind: StreamKind, _ dataset: HDF5Array) throws -> SampleStream {
     let spec = try spec(kind, dataset)
     var stream = try stream(name, spec, VectorSource(width: spec.elementCount, values: dataset.readAll(as: Float.self)))
-    if hasMeta("\(name)_raw") {
-      stream.raw = VectorSource(width: spec.elementCount, values: try meta.dataset("\(name)_raw").readAll(as: Float.self))
+    if hasMeta(ShardNames.raw(of: name)) {
+      stream.raw = VectorSource(width: spec.elementCount, values: try meta.dataset(ShardNames.raw(of: name)).readAll(as: Float.self))
     }
     return stream
   }

@@ -186,7 +186,7 @@ package struct StoredRow: Sendable {
 
   /// Whether an array belongs to a stream: its values, masks, times and intrinsics, or, in the last case, those of the next row.
   package static func belongs(_ key: String, to stream: StreamName) -> Bool {
-    let names = ["\(stream)", "\(stream)_valid", "\(stream)_raw", "\(stream)_intrinsics"]
+    let names = ["\(stream)", "\(stream)_valid", ShardNames.raw(of: stream), "\(stream)_intrinsics"]
     return names.contains { ["data/\($0)", "data/obs/\($0)", "data/next_obs/\($0)", "meta/\($0)"].contains(key) }
       || key.hasPrefix("meta/streams/\(stream)/")
   }

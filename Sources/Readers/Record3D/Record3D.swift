@@ -1,5 +1,5 @@
-import Evidence
 import Codecs
+import Evidence
 import Foundation
 import Media
 package import Model

@@ -1,6 +1,6 @@
-import Model
 import Evidence
 import Foundation
+import Model
 
 /// Lines, areas and words in a box, in CSS pixels, from which the page's script makes an SVG image.
 ///

@@ -1,5 +1,5 @@
-import Model
 import Foundation
+import Model
 
 /// A drawing of the number of rows with each value.
 struct HistogramDrawing {

@@ -1,6 +1,6 @@
-import Model
 import Evidence
 import Foundation
+import Model
 
 /// The result of verifying a bundle: the badge, and the facts behind it.
 struct VerificationDetails {

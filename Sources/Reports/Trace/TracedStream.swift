@@ -54,9 +54,9 @@ package struct TracedStream: Sendable {
     (self.name, kind) = (name, field.kind ?? "")
     let group = "meta/streams/\(name)/"
     sourceIndex = stored.integer(group + "source_index")
-    nextIndex = stored.integer(group + "next_index")
-    weight = stored.number(group + "weight")
-    delay = stored.integer(group + "dt_ns")
+    nextIndex = stored.integer(group + ShardNames.nextIndex)
+    weight = stored.number(group + ShardNames.weight)
+    delay = stored.integer(group + ShardNames.delay)
     isValid = stored.integer(group + "valid").map { $0 == 1 } ?? stored.integer("data/\(name)_valid").map { $0 == 1 }
     (array, dtype, shape, unit) = (field.path, field.type.numpyName, field.shape, field.unit)
     if !["image", "depth", "confidence"].contains(kind) { values = field.values }

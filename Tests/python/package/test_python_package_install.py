@@ -34,14 +34,14 @@ def wheel(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_a_wheel_holds_the_package_and_the_licence(wheel):
+def test_a_wheel_holds_the_package_and_the_license(wheel):
     assert wheel.name == f"takeset-{package.__version__}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as file:
-        names, licence = set(file.namelist()), file.read(f"takeset-{package.__version__}.dist-info/licenses/LICENSE")
+        names, license = set(file.namelist()), file.read(f"takeset-{package.__version__}.dist-info/licenses/LICENSE")
     sources = {f"takeset/{path}" for path in files_of(PACKAGE / "takeset") if (PACKAGE / "takeset" / path).is_file()}
     assert {name for name in names if name.startswith("takeset/")} == sources and "takeset/py.typed" in sources
     assert all(name.startswith(("takeset/", f"takeset-{package.__version__}.dist-info/")) for name in names)
-    assert licence == (ROOT / "LICENSE").read_bytes()
+    assert license == (ROOT / "LICENSE").read_bytes()
 
 
 def test_the_metadata_name_what_the_package_needs(wheel):

@@ -1,8 +1,8 @@
-import Model
 import Evidence
 import Foundation
 import GRDB
 import Hummingbird
+import Model
 
 /// `/`: the captures, newest first, with filters that are the query of its address.
 struct CaptureListPage {

@@ -1,8 +1,8 @@
-import Model
 import Foundation
 import GRDB
 import HTTPTypes
 import Hummingbird
+import Model
 import NIOPosix
 
 /// `/datasets`, and the report about each.

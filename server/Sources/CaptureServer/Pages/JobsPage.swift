@@ -1,6 +1,6 @@
-import Model
 import GRDB
 import Hummingbird
+import Model
 
 /// `/jobs`: conversions that run, wait or have failed.
 struct JobsPage {

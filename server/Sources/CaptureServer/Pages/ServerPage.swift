@@ -1,6 +1,6 @@
-import Model
 import GRDB
 import Hummingbird
+import Model
 
 /// `/server`: how much is kept of each project; for operators also the room that is left, and the standby.
 struct ServerPage {

@@ -1,7 +1,7 @@
-import Model
 import Connections
 import Crypto
 import Foundation
+import Model
 import NIOCore
 
 /// The frames of a live stream while they arrive, in a folder of their own:

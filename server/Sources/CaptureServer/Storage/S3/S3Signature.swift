@@ -1,6 +1,6 @@
-import Model
 import Crypto
 import Foundation
+import Model
 
 /// Signs requests by Signature Version 4 of AWS, which all S3-compatible servers check.
 ///
