@@ -3,6 +3,7 @@ package import Evidence
 package import Model
 import Readers
 package import Steps
+import Transforms
 
 /// The steps that a run applies to every take: a reader, transforms in order, a writer.
 package struct Pipeline: Sendable {
@@ -118,7 +119,7 @@ extension Pipeline {
     source.folder = take.location.folder
     source.findings += IntrinsicsCheck.findings(source) + RateCheck.findings(source) + (Day.finding(source.dates).map { [$0] } ?? [])
     SecondaryStreams.examine(&source, take.inputs)
-    source.findings += RotationCheck.findings(source)
+    source.findings += RotationCheck.findings(source) + [InertialDelay.finding(source)].compactMap(\.self)
     let opened = step(type(of: reader), reader.optionValues(), from: nil, to: source)
     var traces = [TakeTrace(source: source, episode: source, steps: [opened])]
     for (transform, options) in zip(transforms, transformOptions) where !type(of: transform).concernsIndexOnly {

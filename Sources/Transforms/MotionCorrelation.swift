@@ -8,11 +8,13 @@ import Model
 /// recordings; a parabola through the peak gives fractions of the grid's step.
 struct MotionCorrelation {
   /// Added to the IMU's times to get the frames' clock.
-  let offset: Int64
+  private(set) var offset: Int64
   /// Greatest deviation from the offset of the two halves of the take, at least a millisecond, in nanoseconds.
   let residual: Int64
   /// Correlation at the peak, -1 to 1.
   let correlation: Double
+  /// The same at the offset that was guessed.
+  let correlationAsGuessed: Double
 
   private static let step = 0.005
   private static let reach = 3.0
@@ -35,8 +37,8 @@ struct MotionCorrelation {
   /// - Parameters:
   ///   - poses: Angular velocity from the poses, rad/s, on the frames' clock.
   ///   - gyro: Angular velocity from the gyroscope, rad/s, on the IMU's clock.
-  ///   - guess: Offset to add to the IMU's times to get the frames' clock, accurate within 3 s.
-  init?(poses: Series, gyro: Series, guess: Double, least: Double = Self.least) {
+  ///   - guess: Offset to add to the IMU's times to get the frames' clock, accurate within `reach` seconds.
+  init?(poses: Series, gyro: Series, guess: Double, least: Double = Self.least, reach: Double = Self.reach) {
     guard poses.times.count > 30, gyro.times.count > 30, let start = poses.times.first, let end = poses.times.last, end - start > 1,
       end - start < 7200
     else { return nil }
@@ -44,13 +46,13 @@ struct MotionCorrelation {
     let reference = Self.sampled(poses, from: start, count: steps)
     // The gyroscope's samples, averaged over the interval between poses, as the poses' angular velocity is.
     let width = (end - start) / Double(poses.times.count - 1)
-    let padded = Int(Self.reach / Self.step)
+    let padded = Int(reach / Self.step)
     let moving = Self.sampled(
-      Self.averaged(gyro, over: width), from: start - guess - Self.reach, count: steps + 2 * padded)
+      Self.averaged(gyro, over: width), from: start - guess - reach, count: steps + 2 * padded)
     guard let peak = Self.peak(reference, moving, lags: 0...(2 * padded), range: 0..<steps), peak.value >= least, peak.isAlone else {
       return nil
     }
-    func offset(_ lag: Double) -> Double { guess - (lag * Self.step - Self.reach) }
+    func offset(_ lag: Double) -> Double { guess - (lag * Self.step - reach) }
     let overall = offset(peak.lag)
     // Each half separately, near the peak.
     let near = Int(0.1 / Self.step)
@@ -62,7 +64,11 @@ struct MotionCorrelation {
     self.offset = Int64((overall * 1e9).rounded())
     residual = Int64((max(spread, 0.001) * 1e9).rounded())
     correlation = peak.value
+    correlationAsGuessed = Self.correlation(reference, moving, lag: padded, range: 0..<steps)
   }
+
+  /// Whether the correlation at the offset that was guessed is so low as it is far from the peak.
+  var contradictsGuess: Bool { 1 - correlationAsGuessed >= Self.contrast * (1 - correlation) }
 
   /// Values on a regular grid by linear interpolation; NaN outside.
   private static func sampled(_ series: Series, from start: Double, count: Int) -> [Double] {
@@ -141,20 +147,27 @@ extension MotionCorrelation {
       imu.spec.clock != episode.frames.clock,
       let first = imu.timestamps.first, let start = episode.captureStart ?? episode.frames.timestamps.first
     else { return nil }
-    let rotation = try Self.angularVelocity(pose, since: start)
+    let origin = start.since(first)
+    guard origin > .min / 2, origin < .max / 2,
+      let found = MotionCorrelation(
+        poses: try Self.angularVelocity(pose, since: start), gyro: try Self.angularVelocity(ofIMU: imu, since: first), guess: 0)
+    else { return nil }
+    self = found
+    offset += origin
+  }
+
+  /// Angular velocity as the gyroscope measures it in rad/s.
+  static func angularVelocity(ofIMU imu: SampleStream, since start: Timestamp) throws -> Series {
     var gyro = Series(times: [], values: [])
     var cursor = try imu.source.makeCursor(SampleRequest())
     var bytes: [UInt8] = []
     for index in imu.timestamps.indices {
       try cursor.read(index, into: &bytes)
       let rate = bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self))[3...5] }.map { Double($0) }
-      gyro.times.append(Double(imu.timestamps[index].since(first)) / 1e9)
+      gyro.times.append(Double(imu.timestamps[index].since(start)) / 1e9)
       gyro.values.append((rate[0] * rate[0] + rate[1] * rate[1] + rate[2] * rate[2]).squareRoot())
     }
-    guard let found = MotionCorrelation(poses: rotation, gyro: gyro, guess: 0) else { return nil }
-    let origin = start.since(first)
-    guard origin > .min / 2, origin < .max / 2 else { return nil }
-    self.init(offset: origin + found.offset, residual: found.residual, correlation: found.correlation)
+    return gyro
   }
 
   /// The offset for joints of a session without an IMU: their speed, all channels together, against the phone's angular velocity.
@@ -182,11 +195,12 @@ extension MotionCorrelation {
     guard let found = MotionCorrelation(poses: rotation, gyro: activity, guess: 0, least: Self.leastOfJoints) else { return nil }
     let origin = start.since(first)
     guard origin > .min / 2, origin < .max / 2 else { return nil }
-    self.init(offset: origin + found.offset, residual: found.residual, correlation: found.correlation)
+    self = found
+    offset += origin
   }
 
   /// Angular velocity between neighboring poses in rad/s. Seconds since `start` keep doubles exact enough.
-  private static func angularVelocity(_ pose: SampleStream, since start: Timestamp) throws -> Series {
+  static func angularVelocity(_ pose: SampleStream, since start: Timestamp) throws -> Series {
     var velocity = Series(times: [], values: [])
     var cursor = try pose.source.makeCursor(SampleRequest())
     var bytes: [UInt8] = []
@@ -209,17 +223,11 @@ extension MotionCorrelation {
     }
     return velocity
   }
-
-  private init(offset: Int64, residual: Int64, correlation: Double) {
-    self.offset = offset
-    self.residual = residual
-    self.correlation = correlation
-  }
 }
 
 extension Episode {
   /// The poses of the phone; the first by name if several streams have poses.
-  fileprivate var bodyPose: SampleStream? {
+  var bodyPose: SampleStream? {
     streams.filter { $0.value.spec.kind.poseFrame != nil }.min { $0.key < $1.key }?.value
   }
 }

@@ -2,6 +2,7 @@ import Evidence
 import Foundation
 import HDF5
 import Model
+import Rasters
 import Steps
 import Synchronization
 
@@ -20,6 +21,9 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private let groups: [String: Group]
   private let datasets: [HDF5Array]
   private let histograms = Mutex<[HistogramBox]>([])
+  let edges: EdgeAgreement?
+  /// What the examined rows say of images and depth.
+  private let edgeRows = Mutex<[Int: EdgeAgreement.Row]>([:])
   private let pool: BufferPool
 
   private let growth: FileGrowth
@@ -41,6 +45,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   init(layout: ShardLayout, identity: ShardIdentity, path: String, name: String) throws {
     (self.layout, self.identity, self.path, self.name) = (layout, identity, path, name)
     temporary = SealedFile.temporaryPath(for: path)
+    // Images that keep the source's bytes are decoded for this alone.
+    edges = EdgeAgreement(layout.episode, rows: layout.rasters.contains { $0.encoding == .source } ? 4 : 8)
     unlink(temporary)
     isUnreadable = layout.rasters.map { _ in [] }
     moments = layout.rasters.map { _ in Moments() }
@@ -89,6 +95,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   }
 
   // MARK: Rows
+
+  func note(_ agreement: EdgeAgreement.Row, at row: Int) { edgeRows.withLock { $0[row] = agreement } }
 
   func store(_ rows: [PreparedRow]) throws {
     // The chunks' bytes stay where they are as long as the rows do.
@@ -155,6 +163,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       if !all.contains(where: { $0.code == finding.code }) { all.append(finding) }
     }
     findings += layout.rasters.indices.compactMap { repetition(raster: $0) }
+    let examined = edgeRows.withLock { $0 }.sorted { $0.key < $1.key }.map(\.value)
+    findings += [EdgeAgreement.finding(examined)].compactMap(\.self)
     for (array, sums) in columns.checksums { checksums[array] = sums }
     let statistics = try writeStatistics(columns.statistics)
     digests[layout.checksums] = try writeChecksums(statistics)

@@ -2,6 +2,7 @@ import Evidence
 import HDF5
 import Media
 import Model
+import Rasters
 import Synchronization
 
 /// Buffers that are reused, so that memory use does not depend on the length of the take.
@@ -102,12 +103,34 @@ final class HDF5Worker: ShardWorker {
       return try range.map { row in
         var cells = [PreparedRow.Cell?](repeating: nil, count: order.count)
         for raster in order { cells[raster] = try cell(raster: raster, row: row, of: range) }
-        return PreparedRow(cells: cells.compactMap(\.self))
+        let prepared = PreparedRow(cells: cells.compactMap(\.self))
+        examine(prepared, row)
+        return prepared
       }
     }
     let bytes = rows.reduce(0) { $0 + $1.cells.reduce(0) { $0 + $1.samples.raw.count } }
     let shard = shard
     return PreparedBlock(rows: rows.count, bytes: bytes) { try shard.store(rows) }
+  }
+
+  /// Compares the image of a row with its depth, if it is one of those that are examined.
+  private func examine(_ prepared: PreparedRow, _ row: Int) {
+    guard let edges = shard.edges, edges.rows.contains(row) else { return }
+    func cell(_ name: StreamName) -> (raster: ShardLayout.RasterArrays, cell: PreparedRow.Cell)? {
+      zip(layout.rasters, prepared.cells).first { $0.name == name && $1.isReadable }.map { (raster: $0, cell: $1) }
+    }
+    guard let image = cell(edges.image), let map = cell(edges.depth) else { return }
+    var (pixels, size) = (image.cell.samples.pixels ?? image.cell.samples.raw, image.raster.stream.spec.gridSize)
+    if image.raster.encoding == .source {
+      let enough = size.fitted(within: ImageSize(width: EdgeAgreement.side, height: EdgeAgreement.side))
+      let (file, reduction) = (pixels, JPEGDecoder.reduction(from: size, covering: enough))
+      let found = try? file.withUnsafeBytes {
+        try JPEGDecoder().decode($0, reduction: reduction, limit: max(size.width, size.height), into: &pixels)
+      }
+      guard found != nil else { return }
+      size = JPEGDecoder.reduced(size, by: reduction)
+    }
+    if let found = edges.row(pixels, size, map.cell.samples.raw) { shard.note(found, at: row) }
   }
 
   private func cell(raster index: Int, row: Int, of block: Range<Int>) throws -> PreparedRow.Cell {

@@ -256,7 +256,8 @@ package struct ShardLayout: Sendable {
 
   /// Adds what loaders of imitation learning read besides actions: rewards of 0, and the end of the episode.
   private mutating func addRewards() {
-    addColumn("\(Self.data)/\(ShardNames.rewards)", .float32, [], .floats([Float](repeating: 0, count: count)), ["unit": .text("reward; always 0")])
+    addColumn(
+      "\(Self.data)/\(ShardNames.rewards)", .float32, [], .floats([Float](repeating: 0, count: count)), ["unit": .text("reward; always 0")])
     var dones = [UInt8](repeating: 0, count: count)
     if count > 0 { dones[count - 1] = 1 }
     addColumn("\(Self.data)/\(ShardNames.dones)", .int8, [], .bytes(dones), ["unit": .text("0 or 1: the last row of the episode")])
@@ -346,8 +347,11 @@ package struct ShardLayout: Sendable {
       "\(group)/\(ShardNames.sourceIndex)", .int64, [], .integers(rows.map { number($0?.sample) }),
       ["unit": .text("source sample number; -1: none")])
     addColumn(
-      "\(group)/\(ShardNames.nextIndex)", .int64, [], .integers(rows.map { number($0?.next) }), ["unit": .text("source sample number; -1: none")])
-    addColumn("\(group)/\(ShardNames.weight)", .float32, [], .floats(rows.map { $0?.weight ?? 0 }), ["unit": .text("0: source_index, 1: next_index")])
+      "\(group)/\(ShardNames.nextIndex)", .int64, [], .integers(rows.map { number($0?.next) }),
+      ["unit": .text("source sample number; -1: none")])
+    addColumn(
+      "\(group)/\(ShardNames.weight)", .float32, [], .floats(rows.map { $0?.weight ?? 0 }),
+      ["unit": .text("0: source_index, 1: next_index")])
     addColumn("\(group)/\(ShardNames.valid)", .uint8, [], .readable(name), ["unit": .text("0 or 1")])
     if stream.spec.kind != .confidence, episode.camera(of: stream)?.intrinsicsTrack != nil {
       addColumn(

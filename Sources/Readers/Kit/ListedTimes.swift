@@ -15,12 +15,15 @@ package struct MoviePairingOptions: StepOptionGroup {
 
   /// Returns the finding about a video that has other frames than a list, where it is unknown which are missing.
   ///
-  /// - Parameter listed: The list with the number of its times: `rgbTimes has 60 times`.
-  func finding(frames: Int, listed: String, file: String) -> Finding {
-    Finding(
+  /// - Parameters:
+  ///   - count: Number of times in the list.
+  ///   - listed: The list with it: `rgbTimes has 60 times`.
+  func finding(frames: Int, of count: Int, listed: String, file: String) -> Finding {
+    let risk = "; the first is taken to be there, and if it is not, each image is of a frame \(abs(count - frames)) rows away"
+    return Finding(
       .movieAlignmentAmbiguous,
       "the video has \(frames) frames, \(listed), and it is unknown whether the first or the last ones are missing"
-        + (ambiguousMovie == .mask ? ", so all images are masked" : ""), file: file)
+        + (ambiguousMovie == .mask ? ", so all images are masked" : risk), file: file)
   }
 }
 

@@ -54,7 +54,7 @@ struct TimedMovie {
           + "is of another recording, or plays at another speed", file: movie.file)
     }
     if frames.isAmbiguous {
-      notes.add(options.finding(frames: frames.times.count, listed: "\(list) has \(count) times", file: movie.file))
+      notes.add(options.finding(frames: frames.times.count, of: count, listed: "\(list) has \(count) times", file: movie.file))
     } else if frames.times.count != count {
       notes.add(
         .movieCountMismatch, "the video has \(frames.times.count) frames, \(list) has \(count) times; they are paired by time",

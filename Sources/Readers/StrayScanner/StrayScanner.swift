@@ -83,7 +83,8 @@ package struct StrayScanner: Reader {
       if pairing.isAmbiguous {
         notes.add(
           moviePairing.finding(
-            frames: opened.movie.samples.count, listed: "the odometry has \(odometry.poses.entries.count) rows", file: Self.movieName))
+            frames: opened.movie.samples.count, of: odometry.poses.entries.count,
+            listed: "the odometry has \(odometry.poses.entries.count) rows", file: Self.movieName))
       } else if opened.movie.samples.count != odometry.poses.entries.count {
         let words =
           pairing.lacksFirst

@@ -58,6 +58,7 @@ def test_a_video_of_constant_rate_is_paired_by_number(takeset, tmp_path, samples
     message = finding(entry, "movie-count-mismatch" if samples > 20 else "movie-alignment-ambiguous")["message"]
     assert "20" in message and str(samples) in message
     if samples < 20:
+        assert f"each image is of a frame {20 - samples} rows away" in message
         (tmp_path / "masked").mkdir()
         entry, demo, meta = convert(takeset, tmp_path / "masked", found)
         assert meta["source_index"][:].tolist() == list(range(20)) and not meta["streams/camera_image/valid"][:].any()
