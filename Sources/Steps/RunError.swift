@@ -46,7 +46,7 @@ package struct OutputFailure: Error, CustomStringConvertible {
     }
     let isFull = code == ENOSPC || code == EDQUOT
     message = "cannot write \(path): \(code == ENOSPC ? "the disk is full: " : "")\(cause)"
-    if isFull, space?.hasNoInodes == true {
+    if isFull, let space, space.hasNoInodes, space.bytes >= needed ?? 0 {
       message += " (no more files can be made there: all inodes are in use)"
     } else if let free = space?.bytes {
       let more = isFull ? needed.map { ", up to \(Self.megabytes($0)) MB are needed" } : nil
@@ -71,8 +71,8 @@ package struct OutputFailure: Error, CustomStringConvertible {
     }
     var space = statvfs()
     guard statvfs(directory, &space) == 0 else { return nil }
-    // File systems without a fixed number of inodes report none at all.
-    return (Double(space.f_bavail) * Double(space.f_frsize), space.f_files > 0 && space.f_favail == 0)
+    // File systems without a fixed number of inodes report none at all. One or two may have become free since the file was refused.
+    return (Double(space.f_bavail) * Double(space.f_frsize), space.f_files > 0 && space.f_favail < 3)
   }
 
   package var description: String { message }

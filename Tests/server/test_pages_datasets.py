@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import TAKESET
-from pages import follow, view, insert, insert_dataset, insert_file
+from pages import browser, follow, view, insert, insert_dataset, insert_file
 from phone import Phone
 from queued import delete, episodes, finished, merged, queue, script
 from test_conversion import movie

@@ -5,6 +5,7 @@ import signal
 import pytest
 import uploads
 from conftest import bytes_below
+from proxies import Gate
 from test_upload_server import captures, detail
 from uploads import bundle, movie, session
 
@@ -66,6 +67,23 @@ def test_a_server_that_is_killed_while_uploads_run(server, client, tmp_path):
     all_there(server, client, 12)
 
 
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_at_once(server, client, tmp_path, number, code):
+    """Whoever waited for the server would wait for an hour: it is stopped."""
+    mixed(tmp_path / "in", 9)
+    process = client.start(tmp_path / "in", "--to", server.url, "--limit-rate", "200k", "--timeout", "3600")
+    server.until(lambda: bytes_below(server.data / "uploads") > 0)
+    server.process.send_signal(signal.SIGSTOP)
+    try:
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=300)
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+    assert process.returncode == code and "interrupted; the queue goes on" in errors
+    assert client.send(server, timeout=300).returncode == 0
+    all_there(server, client, 9)
+
+
 def test_a_kill_while_files_are_deleted_sends_no_half_folder(server, client, tmp_path):
     """What is left of a folder whose deletion was cut off has a hidden name."""
     inbox = tmp_path / "in"
@@ -81,3 +99,28 @@ def test_a_kill_while_files_are_deleted_sends_no_half_folder(server, client, tmp
     done = client.send(server, inbox)
     assert done.returncode == 1 and "no capture in it" in done.stderr
     assert len(captures(server)) == 1 and client.items()["session_1"]["state"] == "uploaded"
+
+
+@pytest.mark.parametrize("change", ["grows", "vanishes", "changes"])
+def test_files_that_change_while_they_are_sent(server, client, tmp_path, change):
+    root = tmp_path / "in"
+    path = movie(root, "video_1.mov", 2_000_000)
+    gate = Gate(server.port, 100_000)
+    process = client.start(root, "--to", gate.url, *uploads.QUICK)
+    assert gate.reached.wait(300)
+    if change == "grows":
+        with path.open("ab") as file:
+            file.write(b"more" * 1000)
+    elif change == "vanishes":
+        path.unlink()
+    else:
+        path.write_bytes(uploads.random_bytes(2_000_000, 99))
+    gate.opened.set()
+    _, errors = process.communicate(timeout=300)
+    if change == "vanishes":
+        assert process.returncode == 3 and "cannot be read: No such file" in errors and not captures(server)
+        return
+    assert process.returncode == 0, errors
+    assert "it was changed while it was sent" in errors
+    (item,) = captures(server)
+    assert uploads.digest(path.read_bytes()) in {file["sha256"] for file in detail(server, item["capture_id"])["files"]}

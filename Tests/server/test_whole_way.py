@@ -9,7 +9,7 @@ import requests
 import uploads
 from conftest import TAKESET
 from devices import add_key
-from pages import view
+from pages import browser, view  # noqa: F401 (fixtures)
 from proxies import RandomCuts
 from queued import manifest, merged
 from test_upload_server import captures, detail
