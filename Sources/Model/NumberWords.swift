@@ -17,7 +17,7 @@ extension BinaryInteger {
   }
 }
 
-/// A count with its noun, for messages that programs compare: `1 row`, `2345 rows`.
+/// A count with its noun, in plain digits, as findings and records have it: `1 row`, `2345 rows`.
 package func several(_ count: Int, _ noun: String) -> String { "\(count) \(noun)\(count == 1 ? "" : "s")" }
 
 /// A count with its noun, for people: `1 frame`, `2,345 frames`.

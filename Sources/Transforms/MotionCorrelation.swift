@@ -163,9 +163,12 @@ extension MotionCorrelation {
     var bytes: [UInt8] = []
     for index in imu.timestamps.indices {
       try cursor.read(index, into: &bytes)
-      let rate = bytes.withUnsafeBytes { Array($0.bindMemory(to: Float.self))[3...5] }.map { Double($0) }
+      let (x, y, z) = bytes.withUnsafeBytes {
+        let reading = $0.bindMemory(to: Float.self)
+        return (Double(reading[3]), Double(reading[4]), Double(reading[5]))
+      }
       gyro.times.append(Double(imu.timestamps[index].since(start)) / 1e9)
-      gyro.values.append((rate[0] * rate[0] + rate[1] * rate[1] + rate[2] * rate[2]).squareRoot())
+      gyro.values.append((x * x + y * y + z * z).squareRoot())
     }
     return gyro
   }
