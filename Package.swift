@@ -55,17 +55,20 @@ let package = Package(
     .target(name: "Codecs", dependencies: ["CDeflate", "Model"], swiftSettings: settings),
     .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CKernels", "CPNG", "Model"], swiftSettings: settings),
     .target(name: "Evidence", dependencies: ["CCrypto", "CKernels", "Model"], swiftSettings: settings),
+    .target(
+      name: "Hosts", dependencies: ["CSandbox", "Evidence", "Model"], resources: [.embedInCode("host.py"), .embedInCode("steps.py")],
+      swiftSettings: settings),
     .target(name: "HTTP", dependencies: ["CCrypto", "CCurl"], swiftSettings: settings),
     // What is true of takes, and the steps that convert them: a target imports only those above it.
     .target(
       name: "Steps",
-      dependencies: ["CLinux", "CZip", "Evidence", "Media", "Model", .product(name: "Yams", package: "Yams")],
+      dependencies: ["CLinux", "CZip", "Evidence", "Hosts", "Media", "Model", .product(name: "Yams", package: "Yams")],
       swiftSettings: settings),
     .target(name: "Rasters", dependencies: ["Evidence", "Media", "Model", "Steps"], swiftSettings: settings),
     .target(
       name: "Readers", dependencies: ["CZlib", "Codecs", "Evidence", "Media", "Model", "Rasters", "Steps"],
       swiftSettings: settings),
-    .target(name: "Transforms", dependencies: ["Evidence", "Model", "Rasters", "Steps"], swiftSettings: settings),
+    .target(name: "Transforms", dependencies: ["Evidence", "Hosts", "Model", "Rasters", "Steps"], swiftSettings: settings),
     .target(
       name: "Datasets",
       dependencies: ["CZlib", "Evidence", "HDF5", "Media", "Model", "Rasters", "Steps", .product(name: "Yams", package: "Yams")],
@@ -73,7 +76,7 @@ let package = Package(
     .target(
       name: "Runs",
       dependencies: [
-        "CLinux", "CSandbox", "Datasets", "Evidence", "HDF5", "Media", "Model", "Rasters", "Readers", "Steps", "Transforms",
+        "CLinux", "CSandbox", "Datasets", "Evidence", "HDF5", "Hosts", "Media", "Model", "Rasters", "Readers", "Steps", "Transforms",
         .product(name: "Yams", package: "Yams"),
       ],
       swiftSettings: settings),
@@ -110,7 +113,7 @@ let package = Package(
     .executableTarget(
       name: "takeset-cli",
       dependencies: [
-        "CLinux", "CRevision", "Datasets", "Documents", "Evidence", "Exports", "Loaders", "Media", "Merging", "Model", "Phones",
+        "CLinux", "CRevision", "Datasets", "Documents", "Evidence", "Exports", "Hosts", "Loaders", "Media", "Merging", "Model", "Phones",
         "Provenance", "Reports", "Runs", "Simulate", "Steps", "TakesetRecorder", "Uploader",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],

@@ -56,13 +56,15 @@ int csandbox_has_filters(void) {
 #endif
 }
 
-int csandbox_deny_system_calls(void) {
+int csandbox_deny_system_calls(int programs) {
 #ifndef ARCHITECTURE
   return ENOSYS;
 #else
   // Containers refuse what they do not know with other errors, too.
   if (!csandbox_has_filters()) return ENOSYS;
   const uint32_t self = (uint32_t)getpid();
+  // Another program in place of this one has the same rights, and no process more.
+  const uint32_t program_answer = programs ? SECCOMP_RET_ALLOW : SECCOMP_RET_ERRNO | EPERM;
 #define ANSWER(call, code) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (call), 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (code))
 #define DENY(call) ANSWER(call, EPERM)
 // Denies a call unless its first argument passes a test; the lower half of the argument is enough for process ids and flags.
@@ -92,7 +94,8 @@ int csandbox_deny_system_calls(void) {
       DENY(SYS_connect),
       DENY(SYS_bind),
       DENY(SYS_listen),
-      DENY(SYS_execve),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execve, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, program_answer),
       DENY(SYS_execveat),
       // Threads, but no processes, which would outlive this one. The flags of clone3 are in memory, where no filter can see them; without
       // it libraries use clone.
@@ -206,18 +209,19 @@ static int allow(int rules, const char *path, uint64_t access) {
   struct stat status;
   int code = fstat(rule.parent_fd, &status) ? errno : 0;
   // What concerns directories cannot be allowed for a file.
-  rule.allowed_access = S_ISDIR(status.st_mode) ? access : access & (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE);
+  rule.allowed_access = S_ISDIR(status.st_mode) ? access : access & (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_EXECUTE);
   if (!code && syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0)) code = errno;
   close(rule.parent_fd);
   return code;
 }
 
-int csandbox_allow_files(const char *const *readable, int readable_count, const char *const *writable, int writable_count) {
+int csandbox_allow_files(
+    const char *const *readable, int readable_count, const char *const *writable, int writable_count, int programs) {
   long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
   // Older containers answer EPERM to system calls that they do not know.
   if (version < 0) return ENOSYS;
   struct rules wanted = {FIRST_VERSION, 0, 0};
-  uint64_t writing = WRITING;
+  uint64_t writing = WRITING, reading = READING | (programs ? LANDLOCK_ACCESS_FS_EXECUTE : 0);
   size_t size = sizeof wanted.files;
   if (version >= 2) wanted.files |= LANDLOCK_ACCESS_FS_REFER;
   if (version >= 3) {
@@ -235,7 +239,7 @@ int csandbox_allow_files(const char *const *readable, int readable_count, const 
   int rules = (int)syscall(SYS_landlock_create_ruleset, &wanted, size, 0);
   if (rules < 0) return errno;
   int code = 0;
-  for (int index = 0; index < readable_count && !code; index++) code = allow(rules, readable[index], READING);
+  for (int index = 0; index < readable_count && !code; index++) code = allow(rules, readable[index], reading);
   for (int index = 0; index < writable_count && !code; index++) code = allow(rules, writable[index], writing);
   if (!code && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) code = errno;
   if (!code && syscall(SYS_landlock_restrict_self, rules, 0)) code = errno;
@@ -262,6 +266,10 @@ int csandbox_memory_file(int64_t size) {
   close(descriptor);
   errno = code;
   return -1;
+}
+
+void csandbox_clear_memory_file(int descriptor, int64_t size) {
+  fallocate(descriptor, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, 0, size);
 }
 
 int csandbox_start_server(const char *program, char *const *arguments, char *const *environment, pid_t *process, int *connection) {
@@ -301,23 +309,24 @@ int csandbox_start_server(const char *program, char *const *arguments, char *con
 // A message of one byte with the descriptors of a child.
 union control {
   struct cmsghdr header;
-  char bytes[CMSG_SPACE(3 * sizeof(int))];
+  char bytes[CMSG_SPACE(CSANDBOX_MOST_DESCRIPTORS * sizeof(int))];
 };
 
-int csandbox_ask(int connection, int errors, int request, int result) {
-  const int descriptors[3] = {errors, request, result};
+int csandbox_ask(int connection, const int *descriptors, int count) {
   union control control = {0};
   char byte = 0;
+  if (count < 2 || count > CSANDBOX_MOST_DESCRIPTORS) return EINVAL;
+  const size_t size = (size_t)count * sizeof *descriptors;
   struct iovec content = {&byte, 1};
-  struct msghdr message = {.msg_iov = &content, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  struct msghdr message = {.msg_iov = &content, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_SPACE(size)};
   struct cmsghdr *header = CMSG_FIRSTHDR(&message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof descriptors);
-  memcpy(CMSG_DATA(header), descriptors, sizeof descriptors);
-  ssize_t count;
-  while ((count = sendmsg(connection, &message, MSG_NOSIGNAL)) < 0 && errno == EINTR) {}
-  return count < 0 ? EPIPE : 0;
+  header->cmsg_len = CMSG_LEN(size);
+  memcpy(CMSG_DATA(header), descriptors, size);
+  ssize_t sent;
+  while ((sent = sendmsg(connection, &message, MSG_NOSIGNAL)) < 0 && errno == EINTR) {}
+  return sent < 0 ? EPIPE : 0;
 }
 
 static int answer(int connection, pid_t *process) {
@@ -343,7 +352,8 @@ int csandbox_last_answer(int connection, pid_t *process) {
 }
 
 // Those of the next child.
-static int received[3];
+static int received[CSANDBOX_MOST_DESCRIPTORS];
+static int received_count;
 
 int csandbox_next_request(void) {
   union control control;
@@ -354,8 +364,9 @@ int csandbox_next_request(void) {
   while ((count = recvmsg(CSANDBOX_CONNECTION, &message, 0)) < 0 && errno == EINTR) {}
   struct cmsghdr *header = count > 0 ? CMSG_FIRSTHDR(&message) : NULL;
   // Whoever asks has ended.
-  if (!header || header->cmsg_len != CMSG_LEN(sizeof received)) _exit(0);
-  memcpy(received, CMSG_DATA(header), sizeof received);
+  if (!header || header->cmsg_len < CMSG_LEN(2 * sizeof *received)) _exit(0);
+  received_count = (int)((header->cmsg_len - CMSG_LEN(0)) / sizeof *received);
+  memcpy(received, CMSG_DATA(header), (size_t)received_count * sizeof *received);
   return received[1];
 }
 
@@ -365,8 +376,8 @@ static int become_child(void) {
   int answer = getpid();
   if (send(CSANDBOX_CONNECTION, &answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer) _exit(0);
   // The first may be 4, and each is above the one before: none is replaced before it is copied.
-  for (int index = 0; index < 3; index++) dup2(received[index], index + 2);
-  closefrom(5);
+  for (int index = 0; index < received_count; index++) dup2(received[index], index + 2);
+  closefrom(2 + received_count);
   return 1;
 }
 
@@ -385,7 +396,7 @@ int csandbox_become_child(void) {
     process = -errno;
     if (send(CSANDBOX_CONNECTION, &process, sizeof process, MSG_NOSIGNAL) != sizeof process) _exit(0);
   }
-  for (int index = 0; index < 3; index++) close(received[index]);
+  for (int index = 0; index < received_count; index++) close(received[index]);
   return 0;
 }
 
@@ -404,4 +415,69 @@ int csandbox_wait(pid_t process, int milliseconds, int *status, int64_t *peak) {
   if (found < 0) return errno == EINTR ? 0 : -errno;
   *peak = (int64_t)used.ru_maxrss << 10;
   return found == process;
+}
+
+// What a program is started with, found by the new process before it becomes the program: it calls nothing that is unsafe after a fork.
+static int become_program(
+    const char *program, char *const *arguments, char *const *environment, const int *descriptors, int64_t memory,
+    const char *const *readable, int readable_count) {
+  int code = 0, null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (null < 0 || chdir("/")) return errno;
+  for (int index = 0; index < 3; index++) dup2(null, index);
+  // Both are above 5, so neither is replaced before it is copied.
+  dup2(descriptors[0], 3);
+  dup2(descriptors[1], 4);
+  closefrom(6);
+  for (int number = 1; number < NSIG; number++) signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  code = limit(RLIMIT_CORE, 0, 0);
+  if (!code) code = limit(RLIMIT_FSIZE, 0, 0);
+  if (!code) code = limit(RLIMIT_AS, (rlim_t)memory, (rlim_t)memory);
+  if (!code) code = csandbox_drop_capabilities();
+  if (!code) code = csandbox_allow_files(readable, readable_count, NULL, 0, 1);
+  if (code == ENOSYS || code == EOPNOTSUPP) code = 0;
+  if (!code) code = csandbox_deny_system_calls(1);
+  if (code == ENOSYS) code = 0;
+  if (code) return code;
+  execve(program, arguments, environment);
+  return errno;
+}
+
+int csandbox_start_program(
+    const char *program, char *const *arguments, char *const *environment, int memory_file, int64_t memory, const char *const *readable,
+    int readable_count, pid_t *process, int *connection) {
+  int pair[2], failure[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) return errno;
+  int descriptors[2] = {fcntl(pair[1], F_DUPFD_CLOEXEC, 10), fcntl(memory_file, F_DUPFD_CLOEXEC, 10)};
+  int code = descriptors[0] < 0 || descriptors[1] < 0 || pipe2(failure, O_CLOEXEC) ? errno : 0;
+  close(pair[1]);
+  if (!code) {
+    const pid_t parent = getpid();
+    *process = fork();
+    if (*process == 0) {
+      setpgid(0, 0);
+      // No program lives on without whoever started it.
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      int told = getppid() == parent ? dup3(failure[1], 5, O_CLOEXEC) : -1;
+      if (told < 0) told = failure[1];
+      code = become_program(program, arguments, environment, descriptors, memory, readable, readable_count);
+      ssize_t written = write(told, &code, sizeof code);
+      _exit(written == sizeof code ? 127 : 126);
+    }
+    if (*process < 0) code = errno;
+    close(failure[1]);
+    ssize_t count = -1;
+    if (!code) {
+      while ((count = read(failure[0], &code, sizeof code)) < 0 && errno == EINTR) {}
+      if (count != sizeof code) code = 0;
+      else waitpid(*process, NULL, 0);
+    }
+    close(failure[0]);
+  }
+  for (int index = 0; index < 2; index++) if (descriptors[index] >= 0) close(descriptors[index]);
+  if (code) close(pair[0]);
+  else *connection = pair[0];
+  return code;
 }

@@ -102,6 +102,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case posesUnreadable = "poses-unreadable"
   case posesUnsorted = "poses-unsorted"
   case positionsFar = "positions-far"
+  case pythonAbsent = "python-absent"
   case rateImplausible = "rate-implausible"
   case resolutionMismatch = "resolution-mismatch"
   case resolutionUnusable = "resolution-unusable"
@@ -187,6 +188,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case partMissing = "part-missing"
   case permission = "permission"
   case posesMissing = "poses-missing"
+  case pythonStepFailed = "python-step-failed"
+  case pythonStepInvalid = "python-step-invalid"
   case sampleSize = "sample-size"
   case streamMissing = "stream-missing"
   case streamNeeded = "stream-needed"
@@ -203,6 +206,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case minFrames = "min-frames"
   case needsSLAM = "needs-slam"
   case noRows = "no-rows"
+  case python = "python"
   case trim = "trim"
   case verifyDepth = "verify-depth"
   case verifyHashChain = "verify-hash-chain"
@@ -226,7 +230,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
     switch self {
     case .accelerationInG, .added, .assertionAbsent, .assertionUnverified, .axesUnknown, .colorPrimaries, .colorUntagged, .dayContradictory,
       .duplicate, .frameRate, .hashEncoding, .hdrMapped, .inputIgnored, .intrinsicsScaled, .intrinsicsTransposed, .keyframesOnly,
-      .locationRemoved, .metadataNumber, .minFrames, .nameRemoved, .needsSLAM, .noRows, .optionUnused, .posesUnsorted, .samplesHidden,
+      .locationRemoved, .metadataNumber, .minFrames, .nameRemoved, .needsSLAM, .noRows, .optionUnused, .posesUnsorted, .python,
+      .pythonAbsent, .samplesHidden,
       .tableCutShort, .timesFromMovie, .trim, .verifyDepth, .verifyHashChain:
       .info
     case .actionsMissing, .assertionInvalid, .assertionMock, .assertionPlaceholder, .captureSourceUnknown, .chainAbsent, .chainBroken,
@@ -251,7 +256,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .formatUnsupported, .gridsDiffer, .imageSizeChanged, .inputMissing, .inputTooLarge, .internal, .intrinsicsMissing, .jsonInvalid,
       .jsonType, .limit, .memoryLimit, .metadataInvalid, .movieCorrupt, .movieEncrypted, .movieExternalData, .movieTimesDiffer,
       .movieTruncated, .movieUnfinished, .nameTaken, .noFrames, .noTakeFound, .noVideo, .notAMovie, .notARegularFile, .notATake,
-      .notAligned, .notJPEG, .partEmpty, .partMissing, .permission, .posesMissing, .sampleSize, .streamMissing, .streamNeeded, .timeLimit,
+      .notAligned, .notJPEG, .partEmpty, .partMissing, .permission, .posesMissing, .pythonStepFailed,
+      .pythonStepInvalid, .sampleSize, .streamMissing, .streamNeeded, .timeLimit,
       .timesMissing, .tooFewImages, .tooFewPoses, .tooFewTimes, .unreadable, .videoAmbiguous:
       .error
     }

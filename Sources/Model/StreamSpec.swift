@@ -81,6 +81,8 @@ package enum StreamKind: Equatable, Sendable {
   case depth
   /// Reliability of each depth value, h x w x 1 bytes.
   case confidence
+  /// What each pixel belongs to, H x W x 1 bytes; a step of the user's says what the numbers mean.
+  case segmentation
   /// A vector of numbers; NaN where absent.
   case vector
   /// Joint angles; NaN where absent.
@@ -115,7 +117,7 @@ package enum StreamKind: Equatable, Sendable {
   /// Whether samples are grids of pixels, which are large and come from files or video frames.
   package var isRaster: Bool {
     switch self {
-    case .image, .depth, .confidence: true
+    case .image, .depth, .confidence, .segmentation: true
     case .pose, .vector, .angles, .action, .inertial: false
     }
   }
@@ -124,7 +126,7 @@ package enum StreamKind: Equatable, Sendable {
     switch self {
     case .pose: .slerp
     case .vector, .angles: .linear
-    case .image, .depth, .confidence, .action, .inertial: .nearest
+    case .image, .depth, .confidence, .segmentation, .action, .inertial: .nearest
     }
   }
 
@@ -133,14 +135,14 @@ package enum StreamKind: Equatable, Sendable {
     case .depth: .positive
     case .vector, .angles: .notNaN
     case .action: .row
-    case .pose, .image, .confidence, .inertial: nil
+    case .pose, .image, .confidence, .segmentation, .inertial: nil
     }
   }
 
   /// The stored value of a missing element.
   package var missingValue: Float {
     switch self {
-    case .image, .depth, .confidence, .action: 0
+    case .image, .depth, .confidence, .segmentation, .action: 0
     case .pose, .vector, .angles, .inertial: .nan
     }
   }
@@ -149,7 +151,7 @@ package enum StreamKind: Equatable, Sendable {
     switch self {
     case .action: .action
     case .inertial: .meta
-    case .pose, .image, .depth, .confidence, .vector, .angles: .observation
+    case .pose, .image, .depth, .confidence, .segmentation, .vector, .angles: .observation
     }
   }
 
@@ -159,7 +161,7 @@ package enum StreamKind: Equatable, Sendable {
     case .image: .imageUndecodable
     case .depth: .depthMissing
     case .angles: .jointsMissing
-    case .pose, .confidence, .vector, .action, .inertial: nil
+    case .pose, .confidence, .segmentation, .vector, .action, .inertial: nil
     }
   }
 
@@ -170,6 +172,7 @@ package enum StreamKind: Equatable, Sendable {
     case .image: "image"
     case .depth: "depth"
     case .confidence: "confidence"
+    case .segmentation: "segmentation"
     case .vector: "vector"
     case .angles: "angles"
     case .action: "action"
@@ -179,7 +182,7 @@ package enum StreamKind: Equatable, Sendable {
 
   /// Makes the kind with this name; a pose needs its frame.
   package init?(word: String, frame: PoseFrame?) {
-    let plain: [StreamKind] = [.image, .depth, .confidence, .vector, .angles, .action, .inertial]
+    let plain: [StreamKind] = [.image, .depth, .confidence, .segmentation, .vector, .angles, .action, .inertial]
     if word == "pose", let frame {
       self = .pose(frame)
     } else if let kind = plain.first(where: { $0.word == word }) {

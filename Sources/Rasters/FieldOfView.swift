@@ -8,7 +8,7 @@ extension Episode {
     var episode = self
     episode.streams[image] = stream.applying(window)
     let view = raster.applying(window)
-    for (name, other) in streams where name != image && [.depth, .confidence].contains(other.spec.kind) {
+    for (name, other) in streams where name != image && [.depth, .confidence, .segmentation].contains(other.spec.kind) {
       guard let grid = other.spec.raster, grid.camera == raster.camera else { continue }
       let map = grid.rasterFromFull.after(view.rasterFromFull.inverse)
       let (a, b) = (map(0, 0), map(Double(view.size.width), Double(view.size.height)))

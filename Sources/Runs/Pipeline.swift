@@ -1,6 +1,7 @@
 package import Datasets
 package import Evidence
 package import Model
+package import Hosts
 import Readers
 package import Steps
 import Transforms
@@ -19,6 +20,8 @@ package struct Pipeline: Sendable {
   /// The options of each transform, for the records of takes.
   private let transformOptions: [JSONValue]
   package var writer: any Writer
+  /// The processes that call its steps in Python.
+  package var hosts: StepHosts?
 
   package init(readers: Readers, transforms: [any Transform], writer: any Writer) {
     self.readers = readers
@@ -117,6 +120,9 @@ extension Pipeline {
   ) throws -> [TakeTrace] {
     var source = try reader.open(take)
     source.folder = take.location.folder
+    source.readerName = type(of: reader).name
+    var context = context
+    context.hosts = context.hosts ?? hosts
     source.findings += IntrinsicsCheck.findings(source) + RateCheck.findings(source) + (Day.finding(source.dates).map { [$0] } ?? [])
     SecondaryStreams.examine(&source, take.inputs)
     source.findings += RotationCheck.findings(source) + [InertialDelay.finding(source)].compactMap(\.self)

@@ -90,7 +90,9 @@ package struct Plan: Sendable {
     do {
       let take = Take(
         id: found.id, location: found.location, inputs: try found.reader.inputs(of: found.location), duplicateFolder: found.duplicateFolder)
-      let traces = try pipeline.open(take, with: found.reader, in: RunContext(keys: keys))
+      var context = RunContext(keys: keys)
+      context.isPlan = true
+      let traces = try pipeline.open(take, with: found.reader, in: context)
       if let failure = traces.compactMap(\.obstacle).first(where: { !($0 is Rejection) }) { throw failure }
       return try traces.map { trace in
         if let rejection = trace.obstacle { return refused(rejection, as: trace.episode.id.text) }

@@ -31,6 +31,7 @@ package enum Registry {
     MinFrames.self,
     Normalize.self,
     PoseFrameChange.self,
+    Python.self,
     Rename.self,
     Resample.self,
     ResampleDepth.self,

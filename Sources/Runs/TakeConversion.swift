@@ -61,7 +61,7 @@ package struct TakeResult: Codable, Sendable {
 package struct TakeConversion: Sendable {
   package let pipeline: Pipeline
   package let tool: ToolIdentity
-  package let context: RunContext
+  package var context: RunContext
   /// The digest of the steps and options that the pipeline applies to takes.
   let digest: String
   /// The digest of the whole pipeline.
@@ -157,6 +157,7 @@ package struct TakeConversion: Sendable {
   /// Seals the shards of a take whose rows are all stored.
   func seal(_ job: TakeJob, isCancelled: () -> Bool) throws -> [TakeResult] {
     if let failure = job.failure { throw failure }
+    try finishSteps(of: job)
     try job.inputs?.finishDigests(isCancelled: isCancelled)
     try job.inputs?.checkUnchanged()
     guard !isCancelled(), let shards = job.shards else { throw CancellationError() }
@@ -177,6 +178,18 @@ package struct TakeConversion: Sendable {
           + [DepthPlausibility.finding(trace.episode), GeometryAgreement.finding(trace.episode)].compactMap(\.self))
       record.output = summary?.output
       return result(job, record, trace)
+    }
+  }
+
+  /// Calls the steps in Python for the rows that nothing has asked for, and records what they say of the episode.
+  private func finishSteps(of job: TakeJob) throws {
+    for index in job.traces.indices where job.traces[index].obstacle == nil {
+      var labels: [String: JSONValue] = [:]
+      for pass in job.traces[index].episode.stepPasses {
+        try pass.finish()
+        labels.merge(pass.labels) { $1 }
+      }
+      if !labels.isEmpty { job.traces[index].episode.details["labels"] = .object(labels) }
     }
   }
 

@@ -1,5 +1,6 @@
 package import Evidence
 import Foundation
+package import Hosts
 package import Model
 
 /// A reader, transform or writer that a pipeline file can name. Its stored properties are its options, and their initial values are the
@@ -85,7 +86,7 @@ package protocol Transform: Step {
   /// Whether a pipeline may have it only once.
   static var occursOnce: Bool { get }
   /// Whether it changes the pixels of images.
-  static var changesImages: Bool { get }
+  var changesImages: Bool { get }
   /// Whether it pairs streams with the frames.
   static var aligns: Bool { get }
   /// Whether it needs streams that are paired with the frames.
@@ -100,11 +101,11 @@ package protocol Transform: Step {
 
 extension Transform {
   package static var occursOnce: Bool { false }
-  package static var changesImages: Bool { false }
   package static var aligns: Bool { false }
   package static var needsAligned: Bool { false }
   package static var makesGrid: Bool { false }
   package static var concernsIndexOnly: Bool { false }
+  package var changesImages: Bool { false }
   package var readsSamples: Bool { false }
 }
 
@@ -119,10 +120,31 @@ extension EpisodeSplitter {
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode { episode }
 }
 
+/// A transform whose work a program of the user's does, which is loaded before any take is opened.
+package protocol ProgrammedTransform: Transform {
+  /// The program, and the files that it reads, relative to the pipeline file.
+  var file: String { get }
+  var files: [String] { get }
+  /// The function in it; `nil` for the only one.
+  var function: String? { get }
+  /// The values that it gets.
+  var options: [String: JSONValue] { get }
+  /// What the program declares, with the digests of all that was loaded, once it is.
+  var recorded: [String: JSONValue]? { get set }
+  /// What it is called by in messages to a host.
+  var key: String { get }
+  /// Returns the mistake in what a program declares, as a sentence; `nil` without one.
+  static func mistake(in declared: [String: JSONValue]) -> String?
+}
+
 /// Inputs of steps from outside the take.
 package struct RunContext: Sendable {
   /// Public keys of devices, for checking signatures.
   package var keys: DeviceKeys?
+  /// The processes that call steps in Python; `nil` where none is to be called.
+  package var hosts: StepHosts?
+  /// Whether only the layout of what would be written is asked for.
+  package var isPlan = false
   package init(keys: DeviceKeys? = nil) { self.keys = keys }
 }
 
@@ -139,6 +161,12 @@ extension Episode {
     set { extensions[Details.self] = Details(members: newValue) }
   }
 
+  /// The name of the take's reader.
+  package var readerName: String {
+    get { extensions[ReaderName.self]?.name ?? "none" }
+    set { extensions[ReaderName.self] = ReaderName(name: newValue) }
+  }
+
   /// The name of the directory that holds the take.
   package var folder: String? {
     get { extensions[Folder.self]?.name }
@@ -152,6 +180,7 @@ extension Episode {
   }
 
   private struct KeyDependence: Sendable {}
+  private struct ReaderName: Sendable { var name: String }
   private struct Folder: Sendable { var name: String }
   private struct Device: Sendable { var name: String }
   private struct Details: Sendable { var members: [String: JSONValue] }

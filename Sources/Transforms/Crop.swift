@@ -15,7 +15,7 @@ package struct Crop: Transform {
   @StepOption("width and height of a crop at the center (pixels)") var center: [Int]? = nil
   @StepOption("the largest crop at the center of this width divided by height", above: 0, through: 1000) var aspect: Double? = nil
 
-  package static var changesImages: Bool { true }
+  package var changesImages: Bool { true }
 
   package init() {}
 

@@ -25,7 +25,7 @@ package struct ResizeImage: Transform {
   @StepOption("fit, letterbox: whether smaller images are enlarged, so that they fill width or height too") var enlarge = false
   @StepOption("images with neither side longer than this keep their size (pixels)", 0...) var whenLargerThan = 0
 
-  package static var changesImages: Bool { true }
+  package var changesImages: Bool { true }
 
   private static let longestSide = 16_384
 

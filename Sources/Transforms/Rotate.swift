@@ -42,7 +42,7 @@ package struct Rotate: Transform {
 
   @StepOption("clockwise; upright: the rotation that brings the world's up to the top of the images") var degrees: Degrees? = nil
 
-  package static var changesImages: Bool { true }
+  package var changesImages: Bool { true }
 
   package init() {}
 

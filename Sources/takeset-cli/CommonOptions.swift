@@ -22,11 +22,18 @@ struct IsolationOptions: ParsableArguments {
     }
   }
 
+  /// The limits of takes, and of steps in Python.
+  var limits: IsolationLimits {
+    var limits = IsolationLimits()
+    (limits.memory, limits.seconds) = (takeMemory.bytes, takeTime)
+    return limits
+  }
+
   var isolation: Run.Isolation? {
     guard isolate != .never else { return nil }
     var isolation = Run.Isolation(command: ["/proc/self/exe", "convert-take"])
     isolation.policy = isolate
-    (isolation.limits.memory, isolation.limits.seconds) = (takeMemory.bytes, takeTime)
+    isolation.limits = limits
     return isolation
   }
 }
@@ -66,6 +73,14 @@ struct ConvertTakeCommand: ParsableCommand {
 struct InputOptions: ParsableArguments {
   @Flag(help: "Also search directories that are symbolic links; links among the files of a take are never followed.")
   var followLinks = false
+}
+
+/// `--python` of every command that loads a pipeline's steps in Python.
+struct PythonOptions: ParsableArguments {
+  @Option(
+    help: ArgumentHelp("The Python of a pipeline's own steps, in place of TAKESET_PYTHON or the python3 of PATH.", valueName: "path"),
+    completion: .file())
+  var python: String?
 }
 
 /// `--jobs` of every command that works in parallel.

@@ -26,6 +26,7 @@ struct InspectCommand: ParsableCommand {
     help: ArgumentHelp("Pipeline file (YAML) whose steps are applied first.", valueName: "file"),
     completion: .file(extensions: ["yaml", "yml", "json"]))
   var pipeline: String?
+  @OptionGroup var python: PythonOptions
   @Option(help: ArgumentHelp("Public keys of devices, as for run.", valueName: "file"), completion: .file(extensions: ["json"]))
   var keys: String?
   @Flag(help: "Print one line per take, worst first.")
@@ -47,7 +48,7 @@ struct InspectCommand: ParsableCommand {
     }
     var sheet = ContactSheet()
     let (inspections, ignored, notices) = try Inspection.all(
-      inputs: paths, pipeline: takeset_cli.pipeline(pipeline), followsLinks: search.followLinks,
+      inputs: paths, pipeline: takeset_cli.pipeline(pipeline, python: python.python), followsLinks: search.followLinks,
       context: RunContext(keys: deviceKeys(keys))
     ) {
       if preview != nil { sheet.add($0) }

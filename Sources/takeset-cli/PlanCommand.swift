@@ -26,6 +26,7 @@ struct PlanCommand: ParsableCommand {
   @OptionGroup var search: InputOptions
   @Option(help: ArgumentHelp("Pipeline file (YAML).", valueName: "file"), completion: .file(extensions: ["yaml", "yml", "json"]))
   var pipeline: String?
+  @OptionGroup var python: PythonOptions
   @Option(help: ArgumentHelp("Public keys of devices, as for run.", valueName: "file"))
   var keys: String?
   @Flag(help: "Also read and encode a few frames, and estimate the size for each image encoding, and the time.")
@@ -60,7 +61,8 @@ struct PlanCommand: ParsableCommand {
     /// The first episode of each layout.
     var layouts: [String: String] = [:]
     let plan = try Plan(
-      inputs: inputs, pipeline: takeset_cli.pipeline(pipeline), followsLinks: search.followLinks, keys: deviceKeys(keys),
+      inputs: inputs, pipeline: takeset_cli.pipeline(pipeline, python: python.python), followsLinks: search.followLinks,
+      keys: deviceKeys(keys),
       estimatingFor: estimate ? Cores.available : nil,
       forEach: json
         ? nil
@@ -76,7 +78,8 @@ struct PlanCommand: ParsableCommand {
   }
 
   private func writeTasks(_ output: String) throws {
-    var plan = TaskPlan(inputs: inputs, output: output, pipeline: try takeset_cli.pipeline(pipeline), tool: TakesetCommand.tool)
+    var plan = TaskPlan(
+      inputs: inputs, output: output, pipeline: try takeset_cli.pipeline(pipeline, python: python.python), tool: TakesetCommand.tool)
     (plan.keys, plan.splitFile, plan.replaces) = (try deviceKeys(keys), try explicitSplit(splitFile), replace)
     plan.followsLinks = search.followLinks
     let summary = try plan.write()

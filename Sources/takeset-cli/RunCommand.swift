@@ -42,6 +42,7 @@ struct RunCommand: ParsableCommand {
       "An explicit split (YAML or JSON: lists of take ids under train, valid, test), in place of the pipeline's.", valueName: "file"),
     completion: .file(extensions: ["yaml", "yml", "json"]))
   var splitFile: String?
+  @OptionGroup var python: PythonOptions
   @OptionGroup var jobs: JobOptions
   @Option(help: "Action after a take fails: skip it, or stop.")
   var onFailure = OnFailure.skip
@@ -95,7 +96,8 @@ struct RunCommand: ParsableCommand {
   func run() throws {
     let log = RunLog(logFormat, progress, console)
     var run = Run(
-      inputs: inputs, output: output, pipeline: try takeset_cli.pipeline(pipeline), tool: TakesetCommand.tool)
+      inputs: inputs, output: output, pipeline: try takeset_cli.pipeline(pipeline, python: python.python, limits: isolation.limits),
+      tool: TakesetCommand.tool)
     run.jobs = jobs.threads
     run.followsLinks = search.followLinks
     run.stopsAtFailure = onFailure == .stop

@@ -3,6 +3,7 @@ import CLinux
 import CRevision
 import Datasets
 import Foundation
+import Hosts
 import Model
 import Runs
 import Steps
@@ -121,16 +122,22 @@ struct TakesetCommand: ParsableCommand {
   }
 }
 
-/// The pipeline in a file, or the default one.
-func pipeline(_ path: String?) throws -> Pipeline {
+/// The pipeline in a file, or the default one. Its steps in Python are loaded.
+///
+/// - Parameter python: The interpreter of these, if one is named.
+func pipeline(_ path: String?, python: String? = nil, limits: IsolationLimits = IsolationLimits()) throws -> Pipeline {
   guard let path else { return try PipelineFile.defaultPipeline() }
   guard let data = FileManager.default.contents(atPath: path) else {
     throw UsageError("the pipeline file \(path) cannot be read")
   }
   do {
-    return try PipelineFile.parse(String(decoding: data, as: UTF8.self))
+    let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
+    return try ProgramLoader(folder: folder, interpreter: python, limits: limits).load(
+      PipelineFile.parse(String(decoding: data, as: UTF8.self)))
   } catch let error as PipelineFileError {
     throw UsageError("\(path): \(error)")
+  } catch let mistake as StepMistake {
+    throw UsageError("\(path): \(mistake)")
   }
 }
 

@@ -7,8 +7,8 @@
     def brightness(block):
         return block.camera_image.mean(axis=(1, 2, 3), dtype=np.float32)[:, None]
 
-A pipeline names the file: `- python: {file: brightness.py}`. Takeset calls the function with one `Block` of consecutive rows after the other. The
-decorators leave functions and classes as they are, so that both can be called by hand:
+A pipeline names the file: `- python: {file: brightness.py}`. Takeset calls the function with one `Block` of consecutive rows after the
+other. The decorators leave functions and classes as they are, so that both can be called by hand:
 
     brightness(steps.Block.of(takeset.open("dataset/")[0], rows=slice(0, 64)))
 
@@ -56,8 +56,8 @@ class Vector:
 class Image:
     """A stream of images: (n, H, W, 3) uint8 RGB for n rows. Under the name of images that are there, it takes their place.
 
-    size  (width, height) in pixels; without it, that of the first image stream that the step reads. Another size is taken for a stretch of that
-          image's field of view, and the intrinsics follow
+    size  (width, height) in pixels; without it, that of the first image stream that the step reads. Another size is taken for a stretch
+          of that image's field of view, and the intrinsics follow
     """
 
     name: str
@@ -92,7 +92,8 @@ class Step:
 
 
 def rows(*, reads: Iterable[str], writes: Output) -> Callable[[F], F]:
-    """Makes a stream with one value a row. The function returns an array of n values for a block of n rows, or (array, valid) with `valid` (n,) bool.
+    """Makes a stream with one value a row. For a block of n rows the function returns an array of n values, or (array, valid) with `valid`
+    (n,) bool.
 
     reads   names of streams, such as camera_image, camera_depth, pose, joints, joints_valid
     writes  a `Vector`, an `Image` or a `Mask`
@@ -109,7 +110,7 @@ def keep(*, reads: Iterable[str], reason: str) -> Callable[[F], F]:
 
 
 def labels(*, reads: Iterable[str]) -> Callable[[F], F]:
-    """Labels of the take: the function is called with each block and returns a dictionary. Dictionaries are merged, and the later value counts."""
+    """Labels of the take: the function is called with each block and returns a dictionary. They are merged, and the later value counts."""
     return _declare(Step("labels", _names(reads)))
 
 
@@ -140,8 +141,9 @@ class Take:
 class Block:
     """Consecutive rows of one take, n of them.
 
-    Each stream that the step reads is an attribute: images (n, H, W, 3) uint8 RGB, depth maps (n, h, w, 1) in metres or millimetres as the take has
-    them, poses (n, 7) float32 x y z qx qy qz qw, numbers (n, k) float32. The arrays belong to the step, which may keep and change them.
+    Each stream that the step reads is an attribute: images (n, H, W, 3) uint8 RGB, depth maps (n, h, w, 1) in meters or millimeters as the
+    take has them, poses (n, 7) float32 x y z qx qy qz qw, numbers (n, k) float32. The arrays belong to the step, which may keep and change
+    them.
 
     valid    a dictionary: by stream, (n,) bool. Where it is False, the row has no sample, and its values are 0, or NaN for numbers
     time_ns  (n,) int64, ns since the take's first row
@@ -178,51 +180,45 @@ class Block:
         try:
             found: Array = streams[name]
         except KeyError:
+            if isinstance(streams, _Streams):
+                raise AttributeError(f"the block has no stream {name}; the episode has {', '.join(streams.names)}") from None
             read = ", ".join(sorted(streams)) or "nothing"
             raise AttributeError(f"the block has no stream {name}; the step reads {read} (name it in reads=[...])") from None
         return found
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{name} {values.shape}" for name, values in self._streams.items())
-        return f"<steps.Block: rows {self.first} to {self.first + len(self) - 1} of {self.take.id!r}, {parts}>"
+        names = self._streams.names if isinstance(self._streams, _Streams) else self._streams
+        parts = [f"{name} {self._streams[name].shape}" if name in self._streams else name for name in names]
+        return f"<steps.Block: {len(self)} rows from row {self.first} of {self.take.id!r}: {', '.join(parts) or 'no streams'}>"
 
     @classmethod
     def of(cls, episode: Episode, rows: slice = slice(0, 64), options: dict[str, Any] | None = None) -> Block:
-        """A block of an episode of a dataset, to try a step on: `Block.of(takeset.open("dataset/")[0], rows=slice(0, 64))`. It has every stream of
-        the episode; each is read when the step asks for it.
+        """A block of an episode of a dataset, to try a step on: `Block.of(takeset.open("dataset/")[0], rows=slice(0, 64))`. It has every
+        observation of the episode; each is read when the step asks for it.
         """
         first, last, step = rows.indices(len(episode))
         if step != 1:
             raise ValueError(f"a block is of consecutive rows; the step of {rows} is {step}")
-        block = cls({}, time_ns=episode.times_ns[first:last], first=first, options=options, take=Take(episode.id, episode.reader))
+        last = max(first, last)
+        block = cls({}, time_ns=np.array(episode.times_ns[first:last]), first=first, options=options, take=Take(episode.id, episode.reader))
         block._streams = _Streams(episode, slice(first, last))
-        block.valid = _Valid(episode, slice(first, last))
+        block.valid = {name: np.array(episode[name].valid[first:last]) for name in block._streams.names}
         return block
 
 
 class _Streams(dict[str, Array]):
-    """The streams of an episode, read when they are asked for."""
+    """The streams of an episode, read when they are asked for. It holds those that were.
+
+    names  of all, with masks of single values such as joints_valid
+    """
 
     def __init__(self, episode: Episode, rows: slice) -> None:
         super().__init__()
         self.episode, self.rows = episode, rows
+        self.names = [name for key in episode for name in (key, f"{key}_valid") if f"obs/{name}" in episode]
 
     def __missing__(self, name: str) -> Array:
-        if name not in self.episode:
+        if name not in self.names:
             raise KeyError(name)
         self[name] = np.array(self.episode[name][self.rows])
-        return self[name]
-
-
-class _Valid(dict[str, NDArray[np.bool_]]):
-    """Which rows of an episode's streams are valid."""
-
-    def __init__(self, episode: Episode, rows: slice) -> None:
-        super().__init__()
-        self.episode, self.rows = episode, rows
-
-    def __missing__(self, name: str) -> NDArray[np.bool_]:
-        if name not in self.episode:
-            raise KeyError(name)
-        self[name] = self.episode[name].valid[self.rows]
         return self[name]

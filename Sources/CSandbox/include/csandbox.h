@@ -9,9 +9,10 @@
 // errno.
 int csandbox_limit(int64_t memory, int64_t seconds);
 
-// Forbids new sockets, other programs and processes, a hold on other processes, memory that the limit does not count, and changes of owners,
-// permissions and times. Returns 0; ENOSYS where the kernel or a container has no filters; or another errno.
-int csandbox_deny_system_calls(void);
+// Forbids new sockets, other processes and, unless `programs`, another program in place of this one, a hold on other processes, memory that the
+// limit does not count, and changes of owners, permissions and times. Returns 0; ENOSYS where the kernel or a container has no filters; or
+// another errno.
+int csandbox_deny_system_calls(int programs);
 
 // Whether there are filters of system calls.
 int csandbox_has_filters(void);
@@ -20,14 +21,19 @@ int csandbox_has_filters(void);
 int csandbox_drop_capabilities(void);
 
 // Allows only these files and directories to be opened: `readable` for reading, `writable` also for writing below. Paths that do not exist
-// or cannot be opened are skipped. Returns 0; ENOSYS where the kernel has no Landlock; or another errno.
-int csandbox_allow_files(const char *const *readable, int readable_count, const char *const *writable, int writable_count);
+// or cannot be opened are skipped. With `programs`, what is readable may be executed too. Returns 0; ENOSYS where the kernel has no Landlock; or
+// another errno.
+int csandbox_allow_files(
+    const char *const *readable, int readable_count, const char *const *writable, int writable_count, int programs);
 
 // Whether the kernel has Landlock.
 int csandbox_has_landlock(void);
 
 // A file of a size in bytes that never changes, which exists in memory only and is closed by exec; a negative number and errno on failure.
 int csandbox_memory_file(int64_t size);
+
+// Gives the memory of such a file back; it is then all zeros.
+void csandbox_clear_memory_file(int descriptor, int64_t size);
 
 // Where a fork server has its connection.
 #define CSANDBOX_CONNECTION 3
@@ -36,9 +42,12 @@ int csandbox_memory_file(int64_t size);
 // process id and the other end of the connection, or an errno.
 int csandbox_start_server(const char *program, char *const *arguments, char *const *environment, pid_t *process, int *connection);
 
-// Asks a fork server for a child of this process: a copy of the server, as the leader of a process group, with descriptors 0 to 4 and no
-// others: null, null, `errors`, `request`, `result`. Returns 0, or EPIPE if the server has ended.
-int csandbox_ask(int connection, int errors, int request, int result);
+#define CSANDBOX_MOST_DESCRIPTORS 5
+
+// Asks a fork server for a child of this process: a copy of the server, as the leader of a process group, which has null as descriptors 0 and 1,
+// then these, and no others. The first is for errors, the second is the request; there are at most CSANDBOX_MOST_DESCRIPTORS. Returns 0, or EPIPE
+// if the server has ended.
+int csandbox_ask(int connection, const int *descriptors, int count);
 
 // Waits up to `milliseconds` for the answer. Returns 0 and the child's process id, which is the server's where a system cannot make a child
 // of another process: then the server has become the child, and serves no more. Or ETIMEDOUT; EPIPE if the server has ended, and then no
@@ -58,3 +67,10 @@ int csandbox_become_child(void);
 // Waits up to `milliseconds` for a process to end. Returns 1, its wait status and the most memory it had (bytes) once it has ended, 0 before,
 // or a negative errno.
 int csandbox_wait(pid_t process, int milliseconds, int *status, int64_t *peak);
+
+// Starts a program as the leader of a process group that can read and execute only `readable`, writes no file, has at most `memory` bytes of
+// address space and ends with the thread that started it. It has null as descriptors 0 to 2, one end of a connection as 3, `memory_file` as 4 and
+// no others that it does not open. Returns 0, its process id and the other end, or an errno.
+int csandbox_start_program(
+    const char *program, char *const *arguments, char *const *environment, int memory_file, int64_t memory, const char *const *readable,
+    int readable_count, pid_t *process, int *connection);

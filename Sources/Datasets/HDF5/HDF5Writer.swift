@@ -17,7 +17,7 @@ package struct HDF5Writer: Writer {
 
   /// Throws `OptionError` where images are to be stored unchanged (`jpeg-source`) and a transform changes them.
   package func check(_ transforms: [any Transform]) throws {
-    guard storage.image == .jpegSource, let step = transforms.first(where: { type(of: $0).changesImages }) else { return }
+    guard storage.image == .jpegSource, let step = transforms.first(where: { $0.changesImages }) else { return }
     throw OptionError(
       "image",
       "jpeg-source stores the source's files unchanged, and the pipeline has \(type(of: step).name); remove the step, or store images as jpeg"

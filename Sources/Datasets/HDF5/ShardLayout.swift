@@ -360,9 +360,12 @@ package struct ShardLayout: Sendable {
     }
   }
 
-  /// `intrinsics` for the image of the first camera; other names are prefixed with their stream's name.
+  /// `intrinsics` for the image of the first camera, of several the usual one or else the first by name; other names are prefixed with their
+  /// stream's name.
   private func intrinsicsName(_ name: StreamName, _ stream: SampleStream) -> String {
-    let isFirst = stream.spec.kind == .image && stream.spec.raster?.camera == episode.cameras.keys.min()
+    let first = episode.cameras.keys.min()
+    let images = episode.streams.filter { $0.value.spec.kind == .image && $0.value.spec.raster?.camera == first }.keys
+    let isFirst = name == (images.contains(.image) ? .image : images.min())
     return ShardNames.intrinsics(of: name.rawValue, isFirstImage: isFirst)
   }
 

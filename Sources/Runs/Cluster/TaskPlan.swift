@@ -30,6 +30,9 @@ package struct TaskPlan: Sendable {
   /// Finds the takes, gives them their ids, and writes `tasks.json`. Takes of an earlier list, or of the dataset in the directory, keep
   /// their ids. Throws `UsageError`, `NoInputs`, `OutputFailure`.
   package func write() throws -> Summary {
+    if pipeline.hosts != nil {
+      throw UsageError("the pipeline has a step in Python, which the workers of a cluster do not call; use takeset run on one machine")
+    }
     let path = Directory.absolute(output)
     let conversion = TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
     let earlier = try earlierEntries(path, conversion)

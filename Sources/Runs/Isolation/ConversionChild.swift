@@ -3,6 +3,7 @@ import CSandbox
 import Datasets
 import Evidence
 import Foundation
+import Hosts
 import Media
 import Model
 import Steps
@@ -34,8 +35,12 @@ package enum ConversionChild {
     do {
       let request = try request.get()
       // Had the parent ended already, nothing would end this process with it.
-      guard getppid() == request.parent, let conversion else { _exit(ConversionExit.internal) }
+      guard getppid() == request.parent, var conversion else { _exit(ConversionExit.internal) }
       try confine(request, mapped: mappedBytes)
+      if let environment = request.environment {
+        let (connection, memory) = ConversionRequest.hostDescriptors
+        conversion.context.hosts = StepHosts(connection: connection, memory: memory, environment: environment)
+      }
       let results = try conversion(request.task, in: request.directory, threads: request.threads)
       if results.contains(where: { $0.record.outcome == .failed }), isShortOfMemory(request) {
         // A decoder without memory may call its input damaged.
@@ -87,9 +92,9 @@ package enum ConversionChild {
     let readable = request.readable + libraries()
     try check(
       withCStrings(readable) { readable, count in
-        withCStrings([request.directory, "/dev/null"]) { csandbox_allow_files(readable, count, $0, $1) }
+        withCStrings([request.directory, "/dev/null"]) { csandbox_allow_files(readable, count, $0, $1, 0) }
       }, "files")
-    try check(csandbox_deny_system_calls(), "system calls")
+    try check(csandbox_deny_system_calls(0), "system calls")
   }
 
   /// Whether little of the memory was left at some time.

@@ -18,6 +18,8 @@ struct ConversionRequest: Codable {
   /// Files and directories of the take, which the child may read.
   var readable: [String]
   var threads: Int
+  /// Versions of what calls the steps in Python, of a pipeline that has some: the child then has a host.
+  var environment: JSONValue?
   /// The process that waits for the results.
   var parent = getpid()
   /// Bytes of address space beyond what is in use at first, and seconds of processor time.
@@ -29,6 +31,8 @@ struct ConversionRequest: Codable {
 
   /// The descriptor at which the child leaves the results, a file in memory.
   static let resultDescriptor: Int32 = 4
+  /// The connection to a host of steps and its memory.
+  static let hostDescriptors: (connection: Int32, memory: Int32) = (5, 6)
 }
 
 /// The answer of a child process: the results as JSON, with the list of the take's files, which can be long, for the first episode only.

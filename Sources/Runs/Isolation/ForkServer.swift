@@ -41,11 +41,18 @@ final class ForkServer: Sendable {
 
   /// Starts a child of this process, which finds a request, and leaves its words and its answer. Returns its process id.
   ///
+  /// - Parameter host: The connection to a host of steps and its memory, if it needs one.
+  ///
   /// The server is started when it is first needed, and again if it was killed. A child that asks the kernel to end with its parent ends with
   /// the thread that has started its server, which must therefore outlive it.
   ///
   /// Throws `OutputFailure`, `Crash`, `CancellationError`.
-  func child(errors: MemoryFile, request: MemoryFile, answer: MemoryFile, isCancelled: () -> Bool) throws -> pid_t {
+  func child(errors: MemoryFile, request: MemoryFile, answer: MemoryFile, host: [Int32] = [], isCancelled: () -> Bool) throws -> pid_t {
+    let descriptors = [errors, request, answer].map(\.descriptor) + host
+    return try start(descriptors, isCancelled)
+  }
+
+  private func start(_ descriptors: [Int32], _ isCancelled: () -> Bool) throws -> pid_t {
     try process.withLock { process in
       while true {
         if isCancelled() { throw CancellationError() }
@@ -53,7 +60,7 @@ final class ForkServer: Sendable {
         let server = try process ?? start()
         process = server
         var child: pid_t = 0
-        var code = csandbox_ask(server.connection, errors.descriptor, request.descriptor, answer.descriptor)
+        var code = csandbox_ask(server.connection, descriptors, Int32(descriptors.count))
         if code == 0 { code = Self.answer(of: server, &child, isCancelled) }
         let isSilent = code == ETIMEDOUT
         if isSilent { code = csandbox_last_answer(server.connection, &child) }

@@ -2,6 +2,7 @@ import CSandbox
 import Datasets
 import Evidence
 import Foundation
+import Hosts
 import Model
 import Steps
 
@@ -62,16 +63,17 @@ package struct IsolatedConversion: Sendable {
 
   /// Converts a take into shards in an attempt's directory.
   func convert(_ job: TakeJob, in attempt: AttemptDirectory, threads: Int, isCancelled: () -> Bool) throws -> [TakeResult] {
+    let hosts = conversion.pipeline.hosts
     let request = ConversionRequest(
       task: job.task, pipeline: conversion.pipeline.canonical(), digest: conversion.digest, toolVersion: conversion.tool.version,
       toolRevision: conversion.tool.revision, keys: conversion.context.keys?.text, directory: attempt.path,
-      readable: job.inputs?.readablePaths(of: job.task) ?? [], threads: threads, memory: limits.memory,
+      readable: job.inputs?.readablePaths(of: job.task) ?? [], threads: threads, environment: hosts?.environment, memory: limits.memory,
       processorSeconds: Int64(limits.seconds) * Int64(threads))
     let data = try JSONEncoder().encode(request)
     let answerLimit = Self.answerLimit(job)
-    var end = try run(data, answerLimit: answerLimit, isCancelled)
+    var end = try run(data, hosts, answerLimit: answerLimit, isCancelled)
     // A crash may be the system's; the same take crashes twice only by its own fault.
-    if case .crashed = end { end = try run(data, answerLimit: answerLimit, isCancelled) }
+    if case .crashed = end { end = try run(data, hosts, answerLimit: answerLimit, isCancelled) }
     switch end {
     case .finished(let results):
       do {
@@ -92,7 +94,7 @@ package struct IsolatedConversion: Sendable {
     case failed(TakeFailure)
   }
 
-  private func run(_ request: Data, answerLimit: Int, _ isCancelled: () -> Bool) throws -> End {
+  private func run(_ request: Data, _ hosts: StepHosts?, answerLimit: Int, _ isCancelled: () -> Bool) throws -> End {
     let files: [MemoryFile]
     do {
       files = try [request.count, answerLimit, Self.spokenLimit].map { try MemoryFile(size: $0) }
@@ -102,9 +104,17 @@ package struct IsolatedConversion: Sendable {
     defer { files.forEach { $0.close() } }
     let (input, output, errors) = (files[0], files[1], files[2])
     try input.write(request)
+    let host: StepHost?
+    do {
+      host = try hosts?.take()
+    } catch {
+      throw OutputFailure("cannot start Python: \(error)")
+    }
     let process: pid_t
     do {
-      process = try server.child(errors: errors, request: input, answer: output, isCancelled: isCancelled)
+      process = try server.child(
+        errors: errors, request: input, answer: output, host: host.map(StepHosts.descriptors) ?? [],
+        isCancelled: isCancelled)
     } catch let crash as ForkServer.Crash {
       // Loading what the take needs ended it: the other takes may not need it.
       return ended(by: crash.status, "", 0)
@@ -130,6 +140,8 @@ package struct IsolatedConversion: Sendable {
       guard let results = try? ConversionAnswer.decode(output.contents()) else {
         return .failed(TakeFailure(.internal, "the child process that converted the take left no readable result"))
       }
+      // Of any other end it is not known in what call the host was.
+      if let host { hosts?.give(host) }
       return .finished(results)
     case ConversionExit.output: throw OutputFailure(words)
     default: return ended(by: status, words, peak)

@@ -1,0 +1,1 @@
+../../python/takeset/steps.py

@@ -1,0 +1,82 @@
+import Evidence
+import Foundation
+import Hosts
+import Model
+import Steps
+
+/// Loads the steps in Python that a pipeline names, so that it is known what they read and make before any take is opened.
+///
+///     let pipeline = try ProgramLoader(folder: "/home/ann/pipelines", limits: limits).load(pipeline)
+package struct ProgramLoader {
+  /// The folder of the pipeline file, from which paths are.
+  let folder: String
+  /// The interpreter, if one is named.
+  let interpreter: String?
+  let limits: IsolationLimits
+
+  package init(folder: String, interpreter: String? = nil, limits: IsolationLimits = IsolationLimits()) {
+    (self.folder, self.interpreter, self.limits) = (Directory.absolute(folder), interpreter, limits)
+  }
+
+  /// Returns the pipeline with what its steps declare, and the processes that call them; any other pipeline unchanged.
+  ///
+  /// - Throws: `PipelineFileError` for a step that is not there or not as it was recorded, `StepMistake` for one that cannot be loaded.
+  package func load(_ pipeline: Pipeline) throws -> Pipeline {
+    let steps = pipeline.transforms.enumerated().compactMap { index, transform in
+      (transform as? any ProgrammedTransform).map { (index, $0) }
+    }
+    if steps.isEmpty { return pipeline }
+    let programs = try steps.map { index, step in
+      StepHosts.Program(
+        key: step.key, file: try file(step.file, "transforms[\(index)].\(Self.name(of: step)).file"), function: step.function,
+        options: .object(step.options), files: try step.files.map { try file($0, "transforms[\(index)].\(Self.name(of: step)).files") })
+    }
+    let hosts = StepHosts(try Interpreter(interpreter), programs, memory: limits.memory, seconds: limits.seconds)
+    let declared = try hosts.describe()
+    var transforms = pipeline.transforms
+    for ((index, step), (program, json)) in zip(steps, zip(programs, declared)) {
+      transforms[index] = try recording(step, program, json, "transforms[\(index)].\(Self.name(of: step))")
+    }
+    var loaded = Pipeline(readers: pipeline.readers, transforms: transforms, writer: pipeline.writer)
+    loaded.hosts = hosts
+    do {
+      try loaded.writer.check(transforms)
+    } catch let error as OptionError {
+      throw PipelineFileError("writer.\(type(of: loaded.writer).name).\(error.option)", error.message)
+    }
+    return loaded
+  }
+
+  private static func name(of step: any ProgrammedTransform) -> String { type(of: step).name }
+
+  private func file(_ name: String, _ path: String) throws -> String {
+    let file = URL(fileURLWithPath: folder + "/" + name).standardizedFileURL.path
+    guard (try? Directory.kind(at: file, followingLinks: true)) == .file else { throw PipelineFileError(path, "there is no file \(file)") }
+    return file
+  }
+
+  /// Returns the step with what its file declares, and the digests of all that was loaded.
+  private func recording<Programmed: ProgrammedTransform>(
+    _ step: Programmed, _ program: StepHosts.Program, _ json: JSONValue, _ path: String
+  ) throws -> Programmed {
+    var found = json.object ?? [:]
+    if let mistake = Programmed.mistake(in: found) { throw PipelineFileError(path, "\(step.file): \(mistake)") }
+    var digests = found["digests"]?.object ?? [:]
+    for (name, file) in zip(step.files, program.files) {
+      guard let digest = try? SealedFile.digest(of: file).digest else { throw PipelineFileError("\(path).files", "\(file) cannot be read") }
+      digests[name] = .string(digest.description)
+    }
+    found["digests"] = .object(digests)
+    if let recorded = step.recorded, recorded != found {
+      let before = recorded["digests"]?.object ?? [:]
+      let changed = Set(before.keys).union(digests.keys).filter { before[$0] != digests[$0] }.sorted()
+      throw PipelineFileError(
+        "\(path).recorded",
+        "the step is not the recorded one\(changed.isEmpty ? "" : ": \(changed.joined(separator: ", ")) differ"); restore it, or leave \"recorded\" out"
+      )
+    }
+    var step = step
+    step.recorded = found
+    return step
+  }
+}

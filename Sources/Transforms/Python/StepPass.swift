@@ -1,0 +1,303 @@
+package import Evidence
+import Foundation
+import Hosts
+package import Model
+import Steps
+import Synchronization
+
+/// The calls of one step over the rows of an episode, block after block, as far as they are needed. What it reads and what it makes is where the
+/// host sees it, in shared memory, as long as somebody may ask for it.
+///
+/// `@unchecked Sendable`: `lock` guards all state.
+package final class StepPass: @unchecked Sendable {
+  let episode: Episode
+  let declared: StepDeclaration
+  private let step: Python
+  private let inputs: [StepInput]
+  private let output: StreamSpec?
+  private let lease: StepLease?
+  private let lock = NSRecursiveLock()
+
+  private var number: Int64?
+  private var next = 0
+  private var failure: (any Error)?
+  private var readers: [StepInput.Reader] = []
+  private var isFinished = false
+  /// Numbers of a vector, row by row.
+  private var numbers: [Float] = []
+  /// Images of rows that may be asked for.
+  private var images: [Int: StepSample] = [:]
+  /// Whether the step keeps each row.
+  private(set) var isKept: [Bool] = []
+  /// The labels of all blocks.
+  package private(set) var labels: [String: JSONValue] = [:]
+  /// What gets each sample that the step reads.
+  private var listeners: [(StreamName, [Int: StepSample]) -> Void] = []
+
+  init(_ step: Python, _ declared: StepDeclaration, of episode: Episode, reads: [StepInput], output: StreamSpec?, lease: StepLease?) {
+    (self.step, self.declared, self.episode, inputs, self.output, self.lease) = (step, declared, episode, reads, output, lease)
+  }
+
+  deinit {
+    if let number, !isFinished, failure == nil, let host = try? lease?.host() {
+      _ = try? host.call(["do": "end", "pass": .integer(number)])
+    }
+  }
+
+  private func locked<Result>(_ body: () throws -> Result) rethrows -> Result {
+    lock.lock()
+    defer { lock.unlock() }
+    return try body()
+  }
+
+  // MARK: Results
+
+  /// Calls the step for all rows that are left.
+  package func finish() throws {
+    try locked {
+      try advance(through: episode.frames.count - 1)
+      guard let number, !isFinished, let host = try lease?.host() else { return }
+      isFinished = true
+      try run { _ = try host.call(["do": "end", "pass": .integer(number)]) }
+    }
+  }
+
+  /// The numbers of a row.
+  func vector(at row: Int, width: Int) throws -> ArraySlice<Float> {
+    try locked {
+      try advance(through: row)
+      return numbers[(row * width)..<((row + 1) * width)]
+    }
+  }
+
+  /// The image of a row. Those of earlier rows that nobody holds are gone then; to ask for one again begins anew.
+  func image(at row: Int) throws -> StepSample {
+    try locked {
+      if row < next, images[row] == nil { restart() }
+      try advance(through: row)
+      images = images.filter { $0.key >= row || $0.value.uses > 0 }
+      guard let image = images[row] else { throw TakeFailure(.internal, "\(step.title) made no image for row \(row)") }
+      return image
+    }
+  }
+
+  /// Holds the images of rows, until `release`.
+  func hold(_ rows: [Int]) throws {
+    try locked {
+      for row in rows {
+        _ = try image(at: row)
+        images[row]?.uses += 1
+      }
+    }
+  }
+
+  func release(_ rows: [Int]) {
+    locked {
+      for row in rows {
+        images[row]?.uses -= 1
+        if images[row]?.uses == 0, row < next - 1 { images[row] = nil }
+      }
+    }
+  }
+
+  /// Calls the step as far as a row, if it was not yet.
+  func advance(through row: Int) throws {
+    try locked {
+      if let failure { throw failure }
+      do {
+        while next <= row { try callForNextBlock() }
+      } catch {
+        failure = error
+        throw error
+      }
+    }
+  }
+
+  /// Whether this command calls steps.
+  var canRun: Bool { lease != nil }
+
+  /// Adds a listener for the samples that are read, block by block.
+  func listen(_ listener: @escaping (StreamName, [Int: StepSample]) -> Void) { locked { listeners.append(listener) } }
+
+  // MARK: Calls
+
+  private func restart() {
+    if let number, !isFinished, let host = try? lease?.host() { _ = try? host.call(["do": "end", "pass": .integer(number)]) }
+    (number, next, isFinished, numbers, isKept) = (nil, 0, false, [], [])
+    (labels, readers) = ([:], [])
+    images = images.filter { $0.value.uses > 0 }
+  }
+
+  /// The places of the arrays of a block of so many rows, and its size.
+  private func places(
+    of rows: Int
+  ) throws -> (streams: [StepPlace], valid: [StepPlace], times: StepPlace, result: StepPlace?, mask: StepPlace, bytes: Int) {
+    var bytes = 0
+    func add(_ shape: [Int], _ type: String) throws -> StepPlace {
+      let place = StepPlace(offset: bytes, shape: [rows] + shape, type: type)
+      // An image has at most 8192 x 8192 pixels, and a block 1024 rows.
+      let size = shape.reduce(rows * (Int(type.suffix(1)) ?? 1), *)
+      guard size <= 1 << 34, bytes <= 1 << 35 else {
+        throw TakeFailure(.memoryLimit, "\(step.title): a block of \(rows) rows would take \(size >> 20) MiB; give it a smaller block")
+      }
+      bytes = (bytes + size + 63) & ~63
+      return place
+    }
+    let streams = try readers.map { try add($0.shape, $0.type) }
+    let valid = try readers.map { _ in try add([], "|b1") }
+    let times = try add([], "<i8")
+    let result = try output.map { try add($0.shape, $0.type == .float32 ? "<f4" : "|u1") }
+    return (streams, valid, times, result, try add([], "|b1"), bytes)
+  }
+
+  /// Says of a failure whose step it is, and in which rows.
+  private func run<Result>(_ body: () throws -> Result) throws -> Result {
+    do {
+      return try body()
+    } catch let failure as StepHost.Failure {
+      let last = min(next + step.block, episode.frames.count) - 1
+      let place = "\(step.title), in rows \(next) to \(last): "
+      switch failure.kind {
+      case .invalid: throw TakeFailure(.pythonStepInvalid, place + failure.sentence)
+      case .memory: throw TakeFailure(.memoryLimit, place + failure.sentence + "; raise --take-memory, or let it have smaller blocks")
+      default: throw TakeFailure(.pythonStepFailed, place + failure.sentence)
+      }
+    } catch var failure as TakeFailure {
+      lease?.isSound = false
+      failure.message = "\(step.title): \(failure.message)"
+      throw failure
+    }
+  }
+
+  private func callForNextBlock() throws {
+    guard let host = try lease?.host() else {
+      throw TakeFailure(.internal, "\(step.title) has to run for this, and this command runs no steps")
+    }
+    if readers.isEmpty { readers = try inputs.map { try $0.makeReader(episode) } }
+    let pass = number ?? host.nextPass()
+    if number == nil {
+      try run {
+        _ = try host.call([
+          "do": "begin", "pass": .integer(pass), "step": .string(step.key),
+          "take": ["id": .string(episode.id.text), "reader": .string(episode.readerName)],
+        ])
+      }
+      number = pass
+    }
+    let rows = next..<min(next + step.block, episode.frames.count)
+    let (streams, valid, times, result, mask, _) = try places(of: rows.count)
+    // All blocks of the pass have one size, so that memory is used again.
+    let shared = try host.memory.block(places(of: min(step.block, episode.frames.count)).bytes)
+
+    for index in readers.indices {
+      let samples = try readers[index].read(rows, into: shared, at: streams[index].offset, valid: valid[index].offset)
+      if !samples.isEmpty { for listener in listeners { listener(readers[index].name, samples) } }
+    }
+    let origin = episode.frames.timestamps[0]
+    for (place, row) in rows.enumerated() {
+      shared.bytes.storeBytes(of: episode.frames.timestamps[row].since(origin), toByteOffset: times.offset + 8 * place, as: Int64.self)
+    }
+    func named(_ places: [StepPlace]) -> JSONValue {
+      .object(Dictionary(uniqueKeysWithValues: zip(readers, places).map { ($0.name.rawValue, $1.json) }))
+    }
+    var message: [String: JSONValue] = [
+      "do": "block", "pass": .integer(pass), "rows": JSONValue(rows.count), "first": JSONValue(rows.lowerBound),
+      "offset": JSONValue(shared.offset), "bytes": JSONValue(shared.bytes.count), "streams": named(streams), "valid": named(valid),
+      "time_ns": times.json, "mask": mask.json,
+    ]
+    if let result { message["result"] = result.json }
+    let answer = try run { try host.call(.object(message)) }
+    let isValid = rows.indices.map { shared.bytes[mask.offset + $0 - rows.lowerBound] != 0 }
+    switch declared.kind {
+    case .keep: isKept += isValid
+    case .labels: labels.merge(answer["labels"]?.object ?? [:]) { $1 }
+    case .rows:
+      guard let output, let result else { break }
+      if output.kind.isRaster {
+        for (place, row) in rows.enumerated() where images[row] == nil {
+          images[row] = StepSample(
+            block: shared, offset: result.offset + place * output.sampleBytes, count: output.sampleBytes,
+            failure: isValid[place] ? nil : SampleFailure(finding: Finding(.pythonAbsent, "\(step.title) gave no value for a row")))
+        }
+      } else {
+        for index in 0..<(rows.count * output.elementCount) {
+          let value = shared.bytes.loadUnaligned(fromByteOffset: result.offset + 4 * index, as: Float.self)
+          numbers.append(isValid[index / output.elementCount] && value.isFinite ? value : .nan)
+        }
+      }
+    }
+    next = rows.upperBound
+  }
+}
+
+/// The place of an array in a block of shared memory.
+private struct StepPlace {
+  var offset: Int
+  var shape: [Int]
+  /// NumPy's name of the type.
+  var type: String
+  var json: JSONValue { ["offset": JSONValue(offset), "shape": .array(shape.map { JSONValue($0) }), "type": .string(type)] }
+}
+
+/// A sample in shared memory, or the reason why there is none.
+package struct StepSample: Sendable {
+  var block: SharedBlock
+  var offset: Int
+  var count: Int
+  var failure: SampleFailure?
+  var notes: [Finding] = []
+  /// The blocks of rows that wait for it.
+  var uses = 0
+
+  func copy(into bytes: inout [UInt8]) throws {
+    if let failure { throw failure }
+    if bytes.count != count { bytes = [UInt8](repeating: 0, count: count) }
+    bytes.withUnsafeMutableBytes { $0.copyMemory(from: UnsafeRawBufferPointer(rebasing: block.bytes[offset..<(offset + count)])) }
+  }
+}
+
+/// A host for the steps of one take, which takes one when the first of them is called.
+package final class StepLease: Sendable {
+  private let hosts: StepHosts
+  private let state = Mutex<(host: StepHost?, isSound: Bool)>((nil, true))
+
+  init(_ hosts: StepHosts) { self.hosts = hosts }
+
+  deinit {
+    let (host, isSound) = state.withLock { $0 }
+    if let host, isSound { hosts.give(host) }
+  }
+
+  /// Whether the host can serve other takes.
+  var isSound: Bool {
+    get { state.withLock { $0.isSound } }
+    set { state.withLock { $0.isSound = newValue } }
+  }
+
+  func host() throws -> StepHost {
+    try state.withLock { state in
+      if let host = state.host { return host }
+      let host = try hosts.take()
+      state.host = host
+      return host
+    }
+  }
+
+  /// What the steps of the take have printed.
+  package func takeSaid() -> String { state.withLock { $0.host }?.takeSaid() ?? "" }
+}
+
+extension Episode {
+  /// The host of the take's steps in Python.
+  package var stepLease: StepLease? {
+    get { extensions[StepLease.self] }
+    set { extensions[StepLease.self] = newValue }
+  }
+
+  /// The passes of its steps in Python, in order. They are to be finished before the take is: a step is called for all of its rows, whether or
+  /// not all are stored.
+  package var stepPasses: [StepPass] {
+    get { extensions[[StepPass].self] ?? [] }
+    set { extensions[[StepPass].self] = newValue }
+  }
+}
