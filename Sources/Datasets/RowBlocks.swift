@@ -73,24 +73,33 @@ package struct RowBlocks: Sendable {
 
 /// Samples that are read sequentially, and the blocks that need them.
 package struct Prefetch: Sendable {
-  private let feeds: [(feed: any SamplePrefetcher, samples: [[Int]])]
+  private struct Feed: Sendable {
+    var feed: any SamplePrefetcher
+    /// Those that each block needs.
+    var samples: [[Int]]
+    /// The last block of the episodes that are read from it.
+    var last: Int
+  }
 
-  private init(feeds: [(feed: any SamplePrefetcher, samples: [[Int]])]) { self.feeds = feeds }
+  private var feeds: [Feed] = []
 
-  /// The samples of consecutive episodes of one take, block after block; `nil` where none is prefetched.
+  /// The samples of consecutive episodes of one take, block after block; `nil` where none is prefetched. Episodes that are cut from one source
+  /// share its feed; what a step makes of each has a feed for each.
   ///
-  /// - Parameter parts: The blocks of each episode, of the same streams in the same order.
+  /// - Parameter parts: The blocks of each episode.
   init?(_ parts: [RowBlocks]) {
-    guard let first = parts.lazy.compactMap(\.prefetch).first else { return nil }
-    let all = first.feeds.indices.map { index in
-      let samples = parts.flatMap { part -> [[Int]] in
-        // An episode without rows has nothing to prefetch.
-        guard let feeds = part.prefetch?.feeds, feeds.indices.contains(index) else { return part.blocks.map { _ in [] } }
-        return feeds[index].samples
+    let count = parts.reduce(0) { $0 + $1.blocks.count }
+    var start = 0
+    for part in parts {
+      for own in part.prefetch?.feeds ?? [] {
+        let index = feeds.firstIndex { $0.feed === own.feed } ?? feeds.count
+        if index == feeds.count { feeds.append(Feed(feed: own.feed, samples: Array(repeating: [], count: count), last: 0)) }
+        feeds[index].samples.replaceSubrange(start..<(start + own.samples.count), with: own.samples)
+        feeds[index].last = start + own.last
       }
-      return (feed: first.feeds[index].feed, samples: samples)
+      start += part.blocks.count
     }
-    self.init(feeds: all)
+    if feeds.isEmpty { return nil }
   }
 
   fileprivate init(_ streams: [SampleStream], _ blocks: [Range<Int>]) {
@@ -102,18 +111,18 @@ package struct Prefetch: Sendable {
           if let row, samples.last != row.sample { samples.append(row.sample) }
         }
       }
-      return (feed, samples)
+      return Feed(feed: feed, samples: samples, last: blocks.count - 1)
     }
   }
 
   /// Reads the samples of a block; after the last block, the rest of the source. Blocks are fetched in order, one at a time.
   package func fetch(_ block: Int) throws {
-    for (feed, samples) in feeds {
-      try feed.fetch(samples[block])
-      if block == samples.count - 1 { try feed.finish() }
+    for feed in feeds {
+      try feed.feed.fetch(feed.samples[block])
+      if block == feed.last { try feed.feed.finish() }
     }
   }
 
   /// Releases the samples of a block that `fetch` has read, once no worker needs them.
-  package func release(_ block: Int) { for (feed, samples) in feeds { feed.release(samples[block]) } }
+  package func release(_ block: Int) { for feed in feeds { feed.feed.release(feed.samples[block]) } }
 }

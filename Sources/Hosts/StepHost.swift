@@ -17,6 +17,8 @@ package final class StepHost: Sendable {
   private struct State {
     /// No answer is to be expected any more.
     var isBroken = false
+    /// Another process has used the memory.
+    var isShared = false
     var passes: Int64 = 0
     var deadline: SuspendingClock.Instant?
     var said = ""
@@ -46,7 +48,7 @@ package final class StepHost: Sendable {
 
   deinit {
     close(connection)
-    close(memory.descriptor)
+    memory.forget()
     guard let process else { return }
     kill(-process, SIGKILL)
     var (status, peak): (Int32, Int64) = (0, 0)
@@ -92,10 +94,28 @@ package final class StepHost: Sendable {
   /// Forgets what an earlier take has left. Returns whether the host answers as it should.
   func begin(seconds: Int) -> Bool {
     let nonce = JSONValue.integer(Int64.random(in: 0..<1 << 52))
+    memory.forget()
+    let clears = state.withLock { state in
+      // Whatever another process has left on the connection.
+      state.deadline = SuspendingClock.now + .seconds(min(seconds, 60))
+      // What is mapped already is faster, and what another process has left is nobody else's.
+      defer { state.isShared = false }
+      return state.isShared || memory.used > Self.memoryKept
+    }
+    if clears { memory.clear() }
+    let answer = try? call(["do": "reset", "nonce": nonce, "clears": .bool(clears)])
     state.withLock { $0.deadline = SuspendingClock.now + .seconds(seconds) }
-    memory.clear()
-    return (try? call(["do": "reset", "nonce": nonce]))?["nonce"] == nonce
+    return answer?["nonce"] == nonce && answer?["kept"] == .bool(false)
   }
+
+  /// The connection and the memory, for a process that is to use the host for one take.
+  func share() -> [Int32] {
+    state.withLock { $0.isShared = true }
+    return [connection, memory.descriptor]
+  }
+
+  /// Most bytes of memory that are not cleared after a take.
+  private static let memoryKept = 1 << 29
 
   private static let ended = TakeFailure(
     .conversionCrashed, "the Python process that runs its steps ended in the middle of one, by a crash or for lack of memory")

@@ -16,10 +16,10 @@ package final class StepHosts: Sendable {
 
   private let source: Source
   private let idle = Mutex<[StepHost]>([])
-  private let known = Mutex<JSONValue?>(nil)
+  private let known = Mutex<(environment: JSONValue?, steps: JSONValue?)>((nil, nil))
 
   /// Versions of Python, of NumPy and of the packages that the steps have imported, once they are described.
-  package var environment: JSONValue? { known.withLock { $0 } }
+  package var environment: JSONValue? { known.withLock { $0.environment } }
 
   /// A file with steps, and one that is to be called.
   package struct Program: Sendable {
@@ -46,11 +46,11 @@ package final class StepHosts: Sendable {
   /// Uses the host behind descriptors of a parent process, which knows its environment.
   package init(connection: Int32, memory: Int32, environment: JSONValue?) {
     source = .given(StepHost(connection: connection, memory: memory))
-    known.withLock { $0 = environment }
+    known.withLock { $0.environment = environment }
   }
 
   /// The connection to a host and its memory, for a process that is to use it.
-  package static func descriptors(of host: StepHost) -> [Int32] { [host.connection, host.memory.descriptor] }
+  package static func descriptors(of host: StepHost) -> [Int32] { host.share() }
 
   /// Takes a host for one take. Throws `StepMistake` where none can be started.
   package func take() throws -> StepHost {
@@ -59,7 +59,10 @@ package final class StepHosts: Sendable {
     case .started(let interpreter, let programs, let memory, let seconds):
       while let host = idle.withLock({ $0.popLast() }) { if host.begin(seconds: seconds) { return host } }
       let host = try Self.start(interpreter, programs, memory)
-      _ = try Self.load(host, programs, memory, describes: false)
+      let description = try Self.load(host, programs, memory, by: interpreter.executable, describes: false)
+      guard known.withLock({ $0.steps == nil || $0.steps == description["steps"] }) else {
+        throw StepMistake("the files of its steps in Python have changed since the command began; start it again")
+      }
       guard host.begin(seconds: seconds) else { throw StepMistake("\(interpreter.executable) ended before the first step") }
       return host
     }
@@ -77,26 +80,34 @@ package final class StepHosts: Sendable {
   package func describe() throws -> [JSONValue] {
     guard case .started(let interpreter, let programs, let memory, _) = source else { return [] }
     let host = try Self.start(interpreter, programs, memory)
-    let description = try Self.load(host, programs, memory, describes: true)
+    let description = try Self.load(host, programs, memory, by: interpreter.executable, describes: true)
     idle.withLock { $0.append(host) }
-    known.withLock { environment in
-      environment = .object((description.object ?? [:]).filter { ["python", "numpy", "distributions"].contains($0.key) })
+    known.withLock { known in
+      known.environment = .object((description.object ?? [:]).filter { ["python", "numpy", "distributions"].contains($0.key) })
+      known.steps = description["steps"]
     }
     return description["steps"]?.array ?? []
   }
 
-  private static func load(_ host: StepHost, _ programs: [Program], _ memory: Int64, describes: Bool) throws -> JSONValue {
+  private static func load(
+    _ host: StepHost, _ programs: [Program], _ memory: Int64, by executable: String, describes: Bool
+  ) throws -> JSONValue {
     let module = String(decoding: PackageResources.steps_py, as: UTF8.self)
     do {
       return try host.call([
-        "do": "load", "module": .string(module), "memory": .integer(memory), "describes": .bool(describes),
+        "do": "load", "protocol": 1, "module": .string(module), "memory": .integer(memory), "describes": .bool(describes),
         "steps": .array(
           programs.map {
-            ["key": .string($0.key), "file": .string($0.file), "function": JSONValue($0.function), "options": $0.options]
+            [
+              "key": .string($0.key), "file": .string($0.file), "function": JSONValue($0.function), "options": $0.options,
+              "files": .array($0.files.map { .string($0) }),
+            ]
           }),
       ])
     } catch let failure as StepHost.Failure {
-      throw StepMistake(failure.sentence)
+      // Whose packages these are is the likeliest mistake.
+      let whose = failure.kind == .import ? "; this is \(executable): name another by --python or TAKESET_PYTHON" : ""
+      throw StepMistake(failure.sentence + whose)
     } catch let failure as TakeFailure {
       throw StepMistake(failure.message)
     }

@@ -1,4 +1,4 @@
-"""The host of steps: Takeset starts it, and it calls the user's functions. docs/steps.md has the protocol.
+"""The host of steps: Takeset starts it, and it calls the user's functions. docs/step-protocol.md has the protocol.
 
 It reads messages from descriptor 3 and answers each; arrays are in the shared memory at descriptor 4. Both, and the confinement in which it runs, are there
 before Python starts.
@@ -8,10 +8,13 @@ import sys
 
 sys.path[:] = [place for place in sys.path if place]  # The working directory is nobody's.
 
+import errno
+import gc
 import hashlib
 import importlib.abc
 import importlib.util
 import json
+import math
 import mmap
 import os
 import random
@@ -19,7 +22,7 @@ import resource
 import struct
 import types
 
-CHANNEL, MEMORY = 3, 4
+CHANNEL, MEMORY, PROTOCOL = 3, 4, 1
 MOST_WORDS = 1 << 16  # characters that a step may print for each call
 
 
@@ -59,11 +62,43 @@ class Mistake(Exception):
         self.kind = kind
 
 
+class Files:
+    """Digests of what steps read of their folders while they are loaded. Later, they may read only that and their `files`: other bytes are in no record."""
+
+    def __init__(self):
+        self.folder, self.digests, self.known, self.folders = None, {}, set(), []
+        sys.addaudithook(self.hear)
+
+    def hear(self, event, arguments):
+        if event != "open" or not isinstance(arguments[0], (str, bytes)):
+            return
+        file = os.path.realpath(os.fsdecode(arguments[0]))
+        if file.endswith(".pyc"):
+            try:
+                file = importlib.util.source_from_cache(file)
+            except ValueError:
+                pass  # A module without its source.
+        if file in self.known or not os.path.isfile(file):
+            return
+        if self.folder is not None and self.is_below(self.folder, file):
+            self.known.add(file)
+            with open(file, "rb") as opened:
+                self.digests[os.path.relpath(file, self.folder)] = hashlib.sha256(opened.read()).hexdigest()
+        elif any(self.is_below(folder, file) for folder in self.folders):
+            raise PermissionError(f"{os.path.basename(file)} is no part of the step; name it in its files")
+
+    @staticmethod
+    def is_below(folder, file):
+        """Whether a file is of the folder, and not of an environment or a library in it."""
+        inner = [place for place in (sys.prefix, *sys.path) if place.startswith(folder + os.sep)]
+        return file.startswith(folder + os.sep) and not any(file.startswith(place + os.sep) for place in inner)
+
+
 class Folder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Modules of the step's folder, loaded from their source, after all others of the same name. Their bytes are digested."""
+    """Modules of the step's folder, loaded from their source, after all others of the same name."""
 
     def __init__(self, path):
-        self.path, self.digests = path, {}
+        self.path = path
 
     def find_spec(self, name, path=None, target=None):
         base = os.path.join(self.path, *name.split("."))
@@ -85,17 +120,18 @@ class Folder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def run(self, file, module):
         with open(file, "rb") as opened:
             source = opened.read()
-        self.digests[os.path.relpath(file, self.path)] = hashlib.sha256(source).hexdigest()
         module.__file__ = file
         exec(compile(source, file, "exec", dont_inherit=True), module.__dict__)
 
 
 class Host:
     def __init__(self):
-        self.steps, self.folders, self.passes, self.said = {}, [], {}, Said()
+        self.steps, self.passes, self.said, self.shared, self.files, self.folders = {}, {}, Said(), SharedMemory(), Files(), []
 
     def load(self, request):
         """Imports the files and describes the steps in them."""
+        if request["protocol"] != PROTOCOL:
+            raise Mistake("function", f"this host speaks version {PROTOCOL} of the protocol, not {request['protocol']}")
         try:
             import numpy
         except ImportError as error:
@@ -110,10 +146,10 @@ class Host:
         sys.modules.update({"takeset": package, "takeset.steps": steps})
         exec(compile(request["module"], "takeset/steps.py", "exec", dont_inherit=True), steps.__dict__)
         self.module = steps
-        described = []
+        described, known_files = [], set()
         for number, step in enumerate(request["steps"]):
             folder = Folder(os.path.dirname(step["file"]))
-            self.folders.append(folder.path)
+            self.files.folder, self.files.digests, self.files.known = os.path.realpath(folder.path), {}, {os.path.realpath(file) for file in step["files"]}
             sys.meta_path.append(folder)
             try:
                 module = types.ModuleType(f"step_{number}")
@@ -121,10 +157,14 @@ class Host:
                 folder.run(step["file"], module)
             finally:
                 sys.meta_path.remove(folder)
-            described.append(self.describe(step, module, folder.digests))
+                self.files.folders.append(self.files.folder)
+                self.folders.append(folder.path)
+            described.append(self.describe(step, module, self.files.digests))
+            known_files |= self.files.known
             # Another step's folder may have modules of the same names.
             for name in [name for name, found in sys.modules.items() if isinstance(getattr(found, "__loader__", None), Folder)]:
                 del sys.modules[name]
+        self.files.folder, self.files.known = None, known_files
         self.limit(request.get("memory"))
         return {
             "python": ".".join(map(str, sys.version_info[:3])), "numpy": np.__version__, "steps": described,
@@ -135,15 +175,17 @@ class Host:
         found = {name: value for name, value in vars(module).items() if isinstance(getattr(value, "takeset_step", None), self.module.Step)}
         # One object may have several names.
         found = {name: value for name, value in found.items() if getattr(value, "__module__", None) == module.__name__}
-        name = step.get("function")
-        if name is None:
-            if len(found) != 1:
-                names = ", ".join(found)
-                raise Mistake("function", f"it has the steps {names}; name one by function" if found else "it has no step; decorate a function by takeset.steps")
-            name = next(iter(found))
+        name, file, names = step.get("function"), os.path.basename(step["file"]), ", ".join(found)
+        if not found:
+            raise Mistake("function", f"{file} has no step; decorate a function by takeset.steps")
+        if name is None and len(found) > 1:
+            raise Mistake("function", f"{file} has the steps {names}; name one by function")
+        name = name or names
         if name not in found:
-            raise Mistake("function", f"it has no step {name}" + (f"; it has {', '.join(found)}" if found else "; decorate a function by takeset.steps"))
+            raise Mistake("function", f"{file} has no step {name}; it has {names}")
         declared, function = found[name].takeset_step, found[name]
+        if isinstance(function, type) and function.__init__ is object.__init__:
+            raise Mistake("function", f"the class {name} of {file} needs __init__(self, options, take), which is called for each take")
         self.steps[step["key"]] = (function, declared, step.get("options") or {})
         members = {"kind": declared.kind, "function": name, "reads": [str(stream) for stream in declared.reads], "digests": digests}
         if declared.reason is not None:
@@ -179,42 +221,52 @@ class Host:
         function, declared, options = self.steps[request["step"]]
         take = self.module.Take(request["take"]["id"], request["take"]["reader"])
         options = json.loads(json.dumps(options))
-        # Random numbers are the same for each take, whatever the host has done before.
+        # Random numbers are the same for each step and take, whatever the host has done before and between.
         random.seed(0)
         np.random.seed(0)
-        self.passes[request["pass"]] = [function(options, take) if isinstance(function, type) else function, declared, options, take]
+        called = function(options, take) if isinstance(function, type) else function
+        self.passes[request["pass"]] = [called, declared, options, take, (random.getstate(), np.random.get_state())]
         return {}
 
     def reset(self, request):
         self.passes.clear()
-        return {"nonce": request["nonce"]}
+        return {"nonce": request["nonce"], "kept": self.shared.reset(request["clears"])}
 
     def end(self, request):
         self.passes.pop(request["pass"], None)
         return {}
 
     def block(self, request):
-        function, declared, options, take = self.passes[request["pass"]]
-        count = request["rows"]
-        with Shared(request["offset"], request["bytes"]) as shared:
-            streams = {name: shared.array(place) for name, place in request["streams"].items()}
-            valid = {name: shared.array(place).astype(bool) for name, place in request["valid"].items()}
-            block = self.module.Block(
-                streams, valid=valid, time_ns=shared.array(request["time_ns"]), first=request["first"], options=options, take=take
-            )
-            result = function(block)
-            if declared.kind == "labels":
-                return {"labels": self.dictionary(result)}
-            mask = np.ones(count, bool)
-            if declared.kind == "rows" and isinstance(result, tuple):
-                if len(result) != 2:
-                    raise Mistake("invalid", f"it returned a tuple of {len(result)}; expected an array, or (array, valid)")
-                result, mask = result[0], self.truth(result[1], count, "valid")
-            if declared.kind == "keep":
-                mask = self.truth(result, count, "the result")
-            else:
-                self.store(result, mask, declared.writes, request["result"], shared)
-            shared.place(request["mask"])[...] = mask
+        function, declared, options, take, (state, numpy_state) = self.passes[request["pass"]]
+        random.setstate(state)
+        np.random.set_state(numpy_state)
+        answer = self.call(function, declared, options, take, request)
+        self.passes[request["pass"]][-1] = random.getstate(), np.random.get_state()
+        # Nothing but what the step keeps refers to the block now.
+        return {**answer, **self.shared.end_block(request["inputs"])}
+
+    def call(self, function, declared, options, take, request):
+        count, inputs = request["rows"], self.shared.map(request["inputs"], mmap.PROT_READ)
+        streams = {name: array(inputs, place) for name, place in request["streams"].items()}
+        # Numbers are few: a step may change them, and to keep them keeps no block.
+        streams = {name: values if values.ndim == 4 else values.copy() for name, values in streams.items()}
+        valid = {name: array(inputs, place).astype(bool) for name, place in request["valid"].items()}
+        time_ns = array(inputs, request["time_ns"]).copy()
+        block = self.module.Block(streams, valid=valid, time_ns=time_ns, first=request["first"], options=options, take=take)
+        result = function(block)
+        if declared.kind == "labels":
+            return {"labels": self.dictionary(result)}
+        results = self.shared.map(request["results"], mmap.PROT_READ | mmap.PROT_WRITE)
+        mask = np.ones(count, bool)
+        if declared.kind == "rows" and isinstance(result, tuple):
+            if len(result) != 2:
+                raise Mistake("invalid", f"it returned a tuple of {len(result)}; expected an array, or (array, valid)")
+            result, mask = result[0], self.truth(result[1], count, "valid")
+        if declared.kind == "keep":
+            mask = self.truth(result, count, "the result")
+        else:
+            self.store(result, mask, declared.writes, array(results, request["result"]))
+        array(results, request["mask"])[...] = mask
         return {}
 
     def dictionary(self, labels):
@@ -237,8 +289,8 @@ class Host:
             raise Mistake("invalid", f"{what} is {words(values)}; expected ({count},) bool")
         return values
 
-    def store(self, values, mask, output, place, shared):
-        values, target = np.asarray(values), shared.place(place)
+    def store(self, values, mask, output, target):
+        values = np.asarray(values)
         if isinstance(output, self.module.Vector):
             if target.shape[1] == 1 and values.shape == target.shape[:1]:
                 values = values[:, None]
@@ -258,29 +310,58 @@ class Host:
         target[~mask] = 0
 
 
-class Shared:
-    """A range of the shared memory, for one block."""
+class SharedMemory:
+    """Maps of places in the memory, by their offsets and what may be done there. They stay, because later blocks often have the same places.
 
-    def __init__(self, offset, length):
-        self.map = mmap.mmap(MEMORY, length, offset=offset)
+    A step may keep arrays that it gets. Their map is then referred to, and the place gets no other block until it is not.
+    """
 
-    def __enter__(self):
-        return self
+    def __init__(self):
+        self.mapped, self.kept = {}, {}
 
-    def __exit__(self, *_):
-        # A view that lives on keeps the map; no other block is ever in it.
-        try:
-            self.map.close()
-        except BufferError:
-            pass
+    def map(self, place, access):
+        key, length = (place["offset"], access), place["bytes"]
+        found = self.mapped.get(key, ((b"",), None))[0]
+        if len(found[0]) != length:
+            found = (mmap.mmap(MEMORY, length, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=access, offset=place["offset"]),)
+            self.mapped[key] = found, self.references(found)
+        return found[0]
 
-    def place(self, place):
-        count = int(np.prod(place["shape"]))
-        return np.frombuffer(self.map, np.dtype(place["type"]), count, place["offset"]).reshape(place["shape"])
+    @staticmethod
+    def references(found):
+        return sys.getrefcount(found[0])
 
-    def array(self, place):
-        # A copy, which the step may keep and change.
-        return self.place(place).copy()
+    def is_kept(self, entry):
+        found, unused = entry
+        return self.references(found) != unused
+
+    def end_block(self, place):
+        """Whether the step keeps something of what it got there, and the offsets of earlier blocks of which it does not any more."""
+        free = [key for key, entry in self.kept.items() if not self.is_kept(entry)]
+        for key in free:
+            self.mapped[key] = self.kept.pop(key)
+        own = place["offset"], mmap.PROT_READ
+        answer = {"free": [offset for offset, _ in free]} if free else {}
+        if self.is_kept(self.mapped[own]):
+            self.kept[own] = self.mapped.pop(own)
+            answer["kept"] = True
+        return answer
+
+    def reset(self, clears):
+        """Forgets the maps if the memory is cleared. Returns whether something of it is still kept, by whatever a take has left."""
+        self.mapped.update(self.kept)
+        self.kept.clear()
+        # A step that has raised an exception may keep something as well, and what only refers to itself is kept by nobody.
+        if kept := any(map(self.is_kept, self.mapped.values())):
+            gc.collect()
+            kept = any(map(self.is_kept, self.mapped.values()))
+        if clears or kept:
+            self.mapped.clear()
+        return kept
+
+
+def array(shared, place):
+    return np.frombuffer(shared, np.dtype(place["type"]), math.prod(place["shape"]), place["offset"]).reshape(place["shape"])
 
 
 def words(values):
@@ -309,10 +390,21 @@ def send(answer):
         message = message[os.write(CHANNEL, message) :]
 
 
+def hint(error, folders):
+    """What to do about an error that the surroundings of steps cause."""
+    if isinstance(error, PermissionError) and error.errno:
+        return "; a step reads only its folder and its files, writes nothing, and reaches no network and no other program"
+    if isinstance(error, ValueError) and "read-only" in str(error):
+        return "; images and depth maps of a block are: change a copy(), such as block.camera_image.copy()"
+    if isinstance(error, ModuleNotFoundError) and any(os.path.exists(os.path.join(folder, f"{error.name}.py")) for folder in folders):
+        return f"; import {error.name} at the top of the step's file"
+    return ""
+
+
 def failure(error, folders):
     """The error as data: its kind, type and text, and the last line of the user's code on the way to it."""
-    found = {"kind": getattr(error, "kind", "exception"), "type": type(error).__name__, "text": str(error)}
-    if isinstance(error, MemoryError):
+    found = {"kind": getattr(error, "kind", "exception"), "type": type(error).__name__, "text": str(error) + hint(error, folders)}
+    if isinstance(error, MemoryError) or isinstance(error, OSError) and error.errno == errno.ENOMEM:
         found["kind"] = "memory"
     if isinstance(error, SyntaxError):
         found.update(kind="syntax", text=error.msg or "", file=error.filename, line=error.lineno)

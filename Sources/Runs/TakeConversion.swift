@@ -48,6 +48,8 @@ package struct TakeResult: Codable, Sendable {
   package var framesIn: Int
   /// Rows that repeat the frame of an earlier row.
   package var framesRepeated: Int
+  /// What steps in Python have printed; `nil` where they printed nothing.
+  package var said: String?
 
   /// Whether the counts that totals are made of are such as a take can have, so that sums over any number of takes are numbers.
   var hasPlausibleCounts: Bool {
@@ -169,6 +171,8 @@ package struct TakeConversion: Sendable {
     } catch {
       throw OutputFailure(error, writing: job.directory, needing: job.bytesNeeded())
     }
+    // What is said of the episode may read images that steps have made.
+    defer { job.traces.first?.source.stepLease?.end() }
     return job.traces.map { trace in
       if let rejection = trace.obstacle { return result(job, record(job, trace, outcomeOf: rejection), trace) }
       let summary = summaries.popFirst()
@@ -251,7 +255,8 @@ package struct TakeConversion: Sendable {
       record: record, stamp: job.stamp?.description, origin: trace.map { TakeOrigin($0.source) }, recording: job.recording,
       keys: episode?.dependsOnKeys == true ? Self.keysWord(context) : nil, seconds: seconds, parts: trace?.parts,
       framesIn: isFirst ? record.framesIn : 0,
-      framesRepeated: (episode?.repeated ?? 0) - (isFirst ? 0 : trace?.repeatedBeforeSplit ?? 0))
+      framesRepeated: (episode?.repeated ?? 0) - (isFirst ? 0 : trace?.repeatedBeforeSplit ?? 0),
+      said: trace?.source.stepLease?.takeSaid())
   }
 
   /// The digest of a run's keys file, as the journal records it.

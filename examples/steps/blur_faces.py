@@ -51,7 +51,8 @@ class BlurFaces:
 
     def __call__(self, block):
         valid = block.valid["camera_image"]
-        for row, image in enumerate(block.camera_image):
+        images = block.camera_image.copy()
+        for row, image in enumerate(images):
             number = block.first + row
             if valid[row]:
                 self.recent += [(number + self.hold, *rectangle) for rectangle in self.faces(image)]
@@ -60,7 +61,7 @@ class BlurFaces:
                 face = image[top:bottom, left:right]
                 means = cv2.resize(face, (3, 3), interpolation=cv2.INTER_AREA)
                 face[:] = cv2.resize(means, (right - left, bottom - top), interpolation=cv2.INTER_LINEAR)
-        return block.camera_image, valid
+        return images, valid
 
     def faces(self, image):
         """The rectangles of faces, enlarged, as left, top, right and bottom."""

@@ -142,8 +142,8 @@ class Block:
     """Consecutive rows of one take, n of them.
 
     Each stream that the step reads is an attribute: images (n, H, W, 3) uint8 RGB, depth maps (n, h, w, 1) in meters or millimeters as the
-    take has them, poses (n, 7) float32 x y z qx qy qz qw, numbers (n, k) float32. The arrays belong to the step, which may keep and change
-    them.
+    take has them, poses (n, 7) float32 x y z qx qy qz qw, numbers (n, k) float32. The arrays can be kept. Images and
+    depth maps are read-only: change a copy.
 
     valid    a dictionary: by stream, (n,) bool. Where it is False, the row has no sample, and its values are 0, or NaN for numbers
     time_ns  (n,) int64, ns since the take's first row
@@ -163,7 +163,7 @@ class Block:
         take: Take | None = None,
     ) -> None:
         count = next((len(values) for values in streams.values()), 0 if time_ns is None else len(time_ns))
-        self._streams = dict(streams)
+        self._streams: dict[str, Array] = {name: _as_given(values) for name, values in streams.items()}
         self.valid: Mapping[str, NDArray[np.bool_]] = (
             {name: np.ones(len(values), np.bool_) for name, values in streams.items()} if valid is None else valid
         )
@@ -206,6 +206,14 @@ class Block:
         return block
 
 
+def _as_given(values: Array) -> Array:
+    """The array as a step gets it: images and depth maps cannot be written to."""
+    if values.ndim == 4:
+        values = values.view()
+        values.flags.writeable = False
+    return values
+
+
 class _Streams(dict[str, Array]):
     """The streams of an episode, read when they are asked for. It holds those that were.
 
@@ -220,5 +228,5 @@ class _Streams(dict[str, Array]):
     def __missing__(self, name: str) -> Array:
         if name not in self.names:
             raise KeyError(name)
-        self[name] = np.array(self.episode[name][self.rows])
+        self[name] = _as_given(np.array(self.episode[name][self.rows]))
         return self[name]

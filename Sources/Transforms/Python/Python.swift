@@ -68,10 +68,9 @@ package struct Python: ProgrammedTransform {
       throw TakeFailure(.internal, "the step \(title) was not loaded")
     }
     var changed = episode
-    if let environment = context.hosts?.environment { changed.details["python"] = environment }
+    let lease = episode.stepLease
+    if let environment = lease?.environment { changed.details["python"] = environment }
     let reads = try declared.reads.map { try StepInput(StreamName($0), of: episode, for: title) }
-    let lease = episode.stepLease ?? context.hosts.map { StepLease($0) }
-    changed.stepLease = lease
     var output: (name: StreamName, spec: StreamSpec)?
     if let writes = declared.writes { output = (StreamName(writes.name), try writes.spec(in: episode, reads, for: title)) }
     let pass = StepPass(self, declared, of: episode, reads: reads, output: output?.spec, lease: lease)
@@ -83,7 +82,11 @@ package struct Python: ProgrammedTransform {
       pass.listen { [weak shared] name, samples in if name == input.name { shared?.add(samples) } }
     }
     changed.stepPasses.append(pass)
-    if let output { changed.streams[output.name] = Self.stream(output.name, output.spec, of: pass, in: episode) }
+    if let output {
+      changed.streams[output.name] = Self.stream(output.name, output.spec, of: pass, in: episode)
+      // The step is not called for the row after the last one.
+      changed.following?.rows[output.name] = nil
+    }
     guard declared.kind == .keep else { return changed }
     // A plan shows the most that there can be.
     if context.isPlan { return changed }

@@ -138,6 +138,8 @@ final class SharedInput: SampleSource, SamplePrefetcher {
   /// The first row of each sample.
   private let rows: [Int: Int]
   private let held = Mutex<[Int: StepSample]>([:])
+  /// The first sample that was fetched last: later ones may be fetched next.
+  private let first = Mutex<Int?>(nil)
 
   init(_ stream: SampleStream, _ pass: StepPass) {
     (self.stream, self.pass) = (stream, pass)
@@ -152,13 +154,17 @@ final class SharedInput: SampleSource, SamplePrefetcher {
 
   /// Keeps what a pass has read, in place of what nobody waits for.
   func add(_ samples: [Int: StepSample]) {
+    let first = first.withLock { $0 } ?? .max
     held.withLock { held in
-      held = held.filter { $0.value.uses > 0 }
+      held = held.filter { $0.value.uses > 0 || $0.key >= first }
       held.merge(samples) { old, _ in old }
     }
   }
 
   func fetch(_ samples: [Int]) throws {
+    guard let start = samples.first else { return }
+    first.withLock { $0 = start }
+    held.withLock { held in held = held.filter { $0.value.uses > 0 || $0.key >= start } }
     for sample in samples {
       if held.withLock({ $0[sample] == nil }), let row = rows[sample] { try pass.advance(through: row) }
       held.withLock { $0[sample]?.uses += 1 }

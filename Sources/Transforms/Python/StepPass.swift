@@ -1,6 +1,6 @@
 package import Evidence
 import Foundation
-import Hosts
+package import Hosts
 package import Model
 import Steps
 import Synchronization
@@ -11,7 +11,7 @@ import Synchronization
 /// `@unchecked Sendable`: `lock` guards all state.
 package final class StepPass: @unchecked Sendable {
   let episode: Episode
-  let declared: StepDeclaration
+  package let declared: StepDeclaration
   private let step: Python
   private let inputs: [StepInput]
   private let output: StreamSpec?
@@ -28,9 +28,13 @@ package final class StepPass: @unchecked Sendable {
   /// Images of rows that may be asked for.
   private var images: [Int: StepSample] = [:]
   /// Whether the step keeps each row.
-  private(set) var isKept: [Bool] = []
+  package private(set) var isKept: [Bool] = []
   /// The labels of all blocks.
   package private(set) var labels: [String: JSONValue] = [:]
+  /// Rows that had a sample, by the streams that the step reads.
+  package private(set) var validRows: [StreamName: Int] = [:]
+  /// Seconds in which the step was called.
+  package private(set) var seconds = 0.0
   /// What gets each sample that the step reads.
   private var listeners: [(StreamName, [Int: StepSample]) -> Void] = []
 
@@ -39,7 +43,7 @@ package final class StepPass: @unchecked Sendable {
   }
 
   deinit {
-    if let number, !isFinished, failure == nil, let host = try? lease?.host() {
+    if let number, !isFinished, failure == nil, let host = lease?.held {
       _ = try? host.call(["do": "end", "pass": .integer(number)])
     }
   }
@@ -55,7 +59,7 @@ package final class StepPass: @unchecked Sendable {
   /// Calls the step for all rows that are left.
   package func finish() throws {
     try locked {
-      try advance(through: episode.frames.count - 1)
+      try advance(through: episode.frames.count - 1, dropping: .max)
       guard let number, !isFinished, let host = try lease?.host() else { return }
       isFinished = true
       try run { _ = try host.call(["do": "end", "pass": .integer(number)]) }
@@ -74,8 +78,8 @@ package final class StepPass: @unchecked Sendable {
   func image(at row: Int) throws -> StepSample {
     try locked {
       if row < next, images[row] == nil { restart() }
-      try advance(through: row)
       images = images.filter { $0.key >= row || $0.value.uses > 0 }
+      try advance(through: row, dropping: row)
       guard let image = images[row] else { throw TakeFailure(.internal, "\(step.title) made no image for row \(row)") }
       return image
     }
@@ -101,16 +105,35 @@ package final class StepPass: @unchecked Sendable {
   }
 
   /// Calls the step as far as a row, if it was not yet.
-  func advance(through row: Int) throws {
+  ///
+  /// - Parameter first: The first row of which the image may still be asked for.
+  package func advance(through row: Int, dropping first: Int = 0) throws {
     try locked {
       if let failure { throw failure }
+      guard row < episode.frames.count else {
+        throw TakeFailure(.internal, "\(step.title) was asked for row \(row) of \(episode.frames.count)")
+      }
       do {
-        while next <= row { try callForNextBlock() }
+        while next <= row {
+          try callForNextBlock()
+          if first > 0 { images = images.filter { $0.key >= first || $0.value.uses > 0 } }
+        }
       } catch {
         failure = error
         throw error
       }
     }
+  }
+
+  /// The number of rows for which it was called.
+  package var rowsCalled: Int { locked { next } }
+
+  /// The shape of a row of a stream that it reads, the name of its type in NumPy, and its unit.
+  package func shape(of name: StreamName) -> (shape: [Int], type: String, unit: String) {
+    let reader = locked { readers.first { $0.name == name } }
+    let unit = (episode.streams[name]?.spec ?? episode.derived[name]?.spec)?.unit
+    let types = ["|u1": "uint8", "<u2": "uint16", "<f4": "float32"]
+    return (reader?.shape ?? [], reader.map { types[$0.type] ?? $0.type } ?? "", unit ?? "1")
   }
 
   /// Whether this command calls steps.
@@ -122,19 +145,28 @@ package final class StepPass: @unchecked Sendable {
   // MARK: Calls
 
   private func restart() {
-    if let number, !isFinished, let host = try? lease?.host() { _ = try? host.call(["do": "end", "pass": .integer(number)]) }
+    if let number, !isFinished, let host = lease?.held { _ = try? host.call(["do": "end", "pass": .integer(number)]) }
     (number, next, isFinished, numbers, isKept) = (nil, 0, false, [], [])
     (labels, readers) = ([:], [])
     images = images.filter { $0.value.uses > 0 }
   }
 
-  /// The places of the arrays of a block of so many rows, and its size.
-  private func places(
-    of rows: Int
-  ) throws -> (streams: [StepPlace], valid: [StepPlace], times: StepPlace, result: StepPlace?, mask: StepPlace, bytes: Int) {
+  /// The arrays of blocks: those that the step reads, and its results, to which alone it may write.
+  private struct Layout {
+    var streams: [StepPlace]
+    var valid: [StepPlace]
+    var times: StepPlace
+    var inputBytes: Int
+    var result: StepPlace?
+    var mask: StepPlace
+    var resultBytes: Int
+  }
+
+  /// The layout of blocks of so many rows.
+  private func layout(of rows: Int) throws -> Layout {
     var bytes = 0
     func add(_ shape: [Int], _ type: String) throws -> StepPlace {
-      let place = StepPlace(offset: bytes, shape: [rows] + shape, type: type)
+      let place = StepPlace(offset: bytes, shape: shape, type: type)
       // An image has at most 8192 x 8192 pixels, and a block 1024 rows.
       let size = shape.reduce(rows * (Int(type.suffix(1)) ?? 1), *)
       guard size <= 1 << 34, bytes <= 1 << 35 else {
@@ -146,8 +178,12 @@ package final class StepPass: @unchecked Sendable {
     let streams = try readers.map { try add($0.shape, $0.type) }
     let valid = try readers.map { _ in try add([], "|b1") }
     let times = try add([], "<i8")
+    let inputBytes = bytes
+    bytes = 0
     let result = try output.map { try add($0.shape, $0.type == .float32 ? "<f4" : "|u1") }
-    return (streams, valid, times, result, try add([], "|b1"), bytes)
+    let mask = try add([], "|b1")
+    return Layout(
+      streams: streams, valid: valid, times: times, inputBytes: inputBytes, result: result, mask: mask, resultBytes: bytes)
   }
 
   /// Says of a failure whose step it is, and in which rows.
@@ -185,43 +221,50 @@ package final class StepPass: @unchecked Sendable {
       number = pass
     }
     let rows = next..<min(next + step.block, episode.frames.count)
-    let (streams, valid, times, result, mask, _) = try places(of: rows.count)
-    // All blocks of the pass have one size, so that memory is used again.
-    let shared = try host.memory.block(places(of: min(step.block, episode.frames.count)).bytes)
+    // All blocks of the pass have one layout, so that memory is used again.
+    let layout = try layout(of: min(step.block, episode.frames.count))
+    let (inputs, results) = (try host.memory.block(layout.inputBytes), try host.memory.block(layout.resultBytes))
 
     for index in readers.indices {
-      let samples = try readers[index].read(rows, into: shared, at: streams[index].offset, valid: valid[index].offset)
+      let samples = try readers[index].read(rows, into: inputs, at: layout.streams[index].offset, valid: layout.valid[index].offset)
+      validRows[readers[index].name, default: 0] += rows.indices.count {
+        inputs.bytes[layout.valid[index].offset + $0 - rows.lowerBound] != 0
+      }
       if !samples.isEmpty { for listener in listeners { listener(readers[index].name, samples) } }
     }
     let origin = episode.frames.timestamps[0]
     for (place, row) in rows.enumerated() {
-      shared.bytes.storeBytes(of: episode.frames.timestamps[row].since(origin), toByteOffset: times.offset + 8 * place, as: Int64.self)
+      inputs.bytes.storeBytes(
+        of: episode.frames.timestamps[row].since(origin), toByteOffset: layout.times.offset + 8 * place, as: Int64.self)
     }
     func named(_ places: [StepPlace]) -> JSONValue {
-      .object(Dictionary(uniqueKeysWithValues: zip(readers, places).map { ($0.name.rawValue, $1.json) }))
+      .object(Dictionary(uniqueKeysWithValues: zip(readers, places).map { ($0.name.rawValue, $1.json(rows.count)) }))
     }
     var message: [String: JSONValue] = [
       "do": "block", "pass": .integer(pass), "rows": JSONValue(rows.count), "first": JSONValue(rows.lowerBound),
-      "offset": JSONValue(shared.offset), "bytes": JSONValue(shared.bytes.count), "streams": named(streams), "valid": named(valid),
-      "time_ns": times.json, "mask": mask.json,
+      "inputs": inputs.json, "streams": named(layout.streams), "valid": named(layout.valid), "time_ns": layout.times.json(rows.count),
+      "results": results.json, "mask": layout.mask.json(rows.count),
     ]
-    if let result { message["result"] = result.json }
+    if let result = layout.result { message["result"] = result.json(rows.count) }
+    let started = ContinuousClock.now
     let answer = try run { try host.call(.object(message)) }
-    let isValid = rows.indices.map { shared.bytes[mask.offset + $0 - rows.lowerBound] != 0 }
+    seconds += started.duration(to: .now) / .seconds(1)
+    host.memory.note(answer, of: inputs)
+    let isValid = rows.indices.map { results.bytes[layout.mask.offset + $0 - rows.lowerBound] != 0 }
     switch declared.kind {
     case .keep: isKept += isValid
     case .labels: labels.merge(answer["labels"]?.object ?? [:]) { $1 }
     case .rows:
-      guard let output, let result else { break }
+      guard let output, let result = layout.result else { break }
       if output.kind.isRaster {
         for (place, row) in rows.enumerated() where images[row] == nil {
           images[row] = StepSample(
-            block: shared, offset: result.offset + place * output.sampleBytes, count: output.sampleBytes,
+            block: results, offset: result.offset + place * output.sampleBytes, count: output.sampleBytes,
             failure: isValid[place] ? nil : SampleFailure(finding: Finding(.pythonAbsent, "\(step.title) gave no value for a row")))
         }
       } else {
         for index in 0..<(rows.count * output.elementCount) {
-          let value = shared.bytes.loadUnaligned(fromByteOffset: result.offset + 4 * index, as: Float.self)
+          let value = results.bytes.loadUnaligned(fromByteOffset: result.offset + 4 * index, as: Float.self)
           numbers.append(isValid[index / output.elementCount] && value.isFinite ? value : .nan)
         }
       }
@@ -233,10 +276,15 @@ package final class StepPass: @unchecked Sendable {
 /// The place of an array in a block of shared memory.
 private struct StepPlace {
   var offset: Int
+  /// Shape of a row's value.
   var shape: [Int]
   /// NumPy's name of the type.
   var type: String
-  var json: JSONValue { ["offset": JSONValue(offset), "shape": .array(shape.map { JSONValue($0) }), "type": .string(type)] }
+
+  /// The array of so many rows, for a message.
+  func json(_ rows: Int) -> JSONValue {
+    ["offset": JSONValue(offset), "shape": .array(([rows] + shape).map { JSONValue($0) }), "type": .string(type)]
+  }
 }
 
 /// A sample in shared memory, or the reason why there is none.
@@ -251,22 +299,25 @@ package struct StepSample: Sendable {
 
   func copy(into bytes: inout [UInt8]) throws {
     if let failure { throw failure }
-    if bytes.count != count { bytes = [UInt8](repeating: 0, count: count) }
-    bytes.withUnsafeMutableBytes { $0.copyMemory(from: UnsafeRawBufferPointer(rebasing: block.bytes[offset..<(offset + count)])) }
+    let sample = UnsafeRawBufferPointer(rebasing: block.bytes[offset..<(offset + count)])
+    if bytes.count == count { bytes.withUnsafeMutableBytes { $0.copyMemory(from: sample) } } else { bytes = Array(sample) }
   }
 }
 
 /// A host for the steps of one take, which takes one when the first of them is called.
 package final class StepLease: Sendable {
   private let hosts: StepHosts
-  private let state = Mutex<(host: StepHost?, isSound: Bool)>((nil, true))
+  private let state = Mutex<(host: StepHost?, isSound: Bool, said: String)>((nil, true, ""))
 
-  init(_ hosts: StepHosts) { self.hosts = hosts }
+  package init(_ hosts: StepHosts) { self.hosts = hosts }
 
-  deinit {
-    let (host, isSound) = state.withLock { $0 }
-    if let host, isSound { hosts.give(host) }
-  }
+  deinit { end() }
+
+  /// Versions of Python, of NumPy and of the packages that the steps have imported.
+  var environment: JSONValue? { hosts.environment }
+
+  /// The host, if one was taken.
+  var held: StepHost? { state.withLock { $0.host } }
 
   /// Whether the host can serve other takes.
   var isSound: Bool {
@@ -277,14 +328,34 @@ package final class StepLease: Sendable {
   func host() throws -> StepHost {
     try state.withLock { state in
       if let host = state.host { return host }
-      let host = try hosts.take()
-      state.host = host
-      return host
+      do {
+        let host = try hosts.take()
+        state.host = host
+        return host
+      } catch let mistake as StepMistake {
+        throw TakeFailure(.pythonStepFailed, mistake.message)
+      }
     }
   }
 
-  /// What the steps of the take have printed.
-  package func takeSaid() -> String { state.withLock { $0.host }?.takeSaid() ?? "" }
+  /// Gives the host back for other takes, when no step is to be called any more.
+  package func end() {
+    let (host, isSound) = state.withLock { state in
+      defer { state.host = nil }
+      state.said += state.host?.takeSaid() ?? ""
+      return (state.host, state.isSound)
+    }
+    if let host, isSound { hosts.give(host) }
+  }
+
+  /// What the steps of the take have printed; `nil` for nothing.
+  package func takeSaid() -> String? {
+    state.withLock { state in
+      let said = state.said + (state.host?.takeSaid() ?? "")
+      state.said = ""
+      return said.isEmpty ? nil : said
+    }
+  }
 }
 
 extension Episode {
