@@ -65,6 +65,9 @@ package struct Dataset: Sendable {
   /// Returns the path of a take when it was converted; `nil` if that is not recorded.
   package func location(of id: String) -> String? { (try? manifest.locations { $0 == id })?[id] }
 
+  /// The folder of the pipeline file of the last run, where the pipeline has steps in Python, whose paths are from it.
+  package var pipelineFolder: String? { manifest.run["pipeline_folder"]?.string }
+
   /// The part of each written episode.
   package var parts: [String: SplitPart] {
     var parts: [String: SplitPart] = [:]

@@ -15,6 +15,8 @@ package enum DatasetFiles {
   package static let attestation = "attestation.json"
   /// The file of `plan --tasks`, and the folder of its workers' results with the mark of a finished dataset.
   package static let tasks = "tasks.json", results = "results", publishedMark = ".published"
+  /// The folder of the files of a batch's steps in Python.
+  package static let steps = "task-steps"
   /// The beginning of the name of an attempt's directory.
   package static let attemptPrefix = "attempt-"
 
@@ -73,7 +75,7 @@ package enum DatasetFiles {
         if isLeftover(member, isEpisode: folder == "/\(episodes)") { return false }
         switch (folder, member.kind) {
         case ("", .file): return !files.contains(member.name)
-        case ("", .directory): return ![episodes, results].contains(member.name)
+        case ("", .directory): return ![episodes, results, steps].contains(member.name)
         case ("/\(episodes)", .file): return !member.name.hasSuffix(".h5")
         case (_, .file): return !member.name.hasSuffix(".json") && member.name != publishedMark
         default: return true

@@ -35,6 +35,7 @@ struct EpisodeTopics: Sendable {
       wanted.append(("/\(Self.camera(name))/depth", .depth))
       if episode.hasIntrinsics(stream) { wanted.append(("/\(Self.camera(name))/depth_info", .calibration)) }
     }
+    for (name, _) in Self.masks(of: episode) { wanted.append(("/\(name)", .image)) }
     if try episode.cameraPoses(.opencv) != nil { wanted += [("/\(posed)/pose", .pose), ("/tf", .transform)] }
     for (topic, schema) in wanted {
       channels[topic] = try file.addChannel(
@@ -55,6 +56,9 @@ struct EpisodeTopics: Sendable {
     episode.streams { !$0.isRaster && $0.place == .observation && $0.poseFrame == nil }.map(\.name)
       + (episode.episode.derived[.actions] == nil ? [] : [.actions])
   }
+
+  /// Masks that a step in Python has made, which are gray images.
+  static func masks(of episode: ExportedEpisode) -> [(name: StreamName, stream: SampleStream)] { episode.streams { $0 == .segmentation } }
 
   /// IMUs on the clock of the rows; readings on another have no place among these.
   static func inertial(of episode: ExportedEpisode) -> [(name: StreamName, stream: SampleStream)] {
@@ -103,6 +107,7 @@ struct MessageReader {
   private let poses: [Pose?]?
   private var images: [(name: StreamName, stream: SampleStream, format: String, files: FrameFiles)] = []
   private var depths: [(name: StreamName, stream: SampleStream, maps: DepthMillimeters)] = []
+  private var masks: [(name: StreamName, stream: SampleStream, samples: RasterReader)] = []
   private var reader: RowReader
 
   init(_ episode: ExportedEpisode, _ topics: EpisodeTopics, _ options: MCAPExporter) throws {
@@ -115,6 +120,7 @@ struct MessageReader {
       images.append((name, stream, format, try FrameFiles(name, of: episode, as: options.image, quality: options.quality)))
     }
     for (name, stream) in episode.depths { depths.append((name, stream, try DepthMillimeters(name, of: episode))) }
+    for (name, stream) in EpisodeTopics.masks(of: episode) { masks.append((name, stream, try RasterReader(name, of: episode))) }
   }
 
   mutating func messages(of row: Int) throws -> (messages: [EpisodeMessage], lost: Lost) {
@@ -149,6 +155,12 @@ struct MessageReader {
       if let intrinsics = episode.intrinsics(stream, row) {
         add("/\(camera)/depth_info", FoxgloveMessage.calibration(intrinsics, size: stream.spec.gridSize, frame: camera, at: stamp(stream)))
       }
+    }
+    for index in masks.indices {
+      let (name, stream) = (masks[index].name, masks[index].stream)
+      guard let values = try masks[index].samples.read(row) else { continue }
+      let png = try PNG.encodeGray(values, bits: 8, size: stream.spec.gridSize)
+      add("/\(name)", FoxgloveMessage.image(png, format: "png", frame: EpisodeTopics.camera(name), at: stamp(stream)))
     }
     if let pose = poses?[row] {
       let stamp = clock.stamped(time)

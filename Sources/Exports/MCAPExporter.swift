@@ -8,6 +8,7 @@ import Steps
 ///
 ///     <take>.mcap
 ///       /camera/image, /camera/depth, /camera/info, /camera/pose, /tf    Foxglove's schemas
+///       /camera_mask                                                     masks as PNG images, by their names
 ///       /joints, /actions, /imu                                          JSON
 ///
 /// Poses are those of the optical axes: x right, y down, z forward.

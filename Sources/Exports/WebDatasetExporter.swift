@@ -11,6 +11,7 @@ import Steps
 ///       <take>-<row>.jpg or .png       the image
 ///       <take>-<row>.depth.png         depth, 16-bit gray, millimeters, 0 where unknown
 ///       <take>-<row>.confidence.png    its confidence, 8-bit gray
+///       <take>-<row>.camera_mask.png   a mask, 8-bit gray, by its name
 ///       <take>-<row>.json              numbers, times and masks
 ///
 /// Source: "The WebDataset Format" of the library. A key ends at the first dot of a name, so dots of a take's id become underscores.

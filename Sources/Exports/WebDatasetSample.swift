@@ -37,7 +37,8 @@ struct SampleReader {
   private let members: SampleMembers
   private var images: [(name: StreamName, ending: String, files: FrameFiles)] = []
   private var depths: [(name: StreamName, ending: String, files: DepthMillimeters)] = []
-  private var confidences: [(name: StreamName, ending: String, size: ImageSize, files: RasterReader)] = []
+  /// Confidence and masks.
+  private var grays: [(name: StreamName, ending: String, size: ImageSize, files: RasterReader)] = []
   private let vectors: [StreamName]
   private var reader: RowReader
 
@@ -48,8 +49,9 @@ struct SampleReader {
       images.append((name, ending, try FrameFiles(name, of: episode, as: options.image, quality: options.quality)))
     }
     for (name, _) in episode.depths { depths.append((name, members.depth(name), try DepthMillimeters(name, of: episode))) }
-    for (name, stream) in episode.streams({ $0 == .confidence }) {
-      confidences.append((name, members.confidence(name), stream.spec.gridSize, try RasterReader(name, of: episode)))
+    for (name, stream) in episode.streams({ [.confidence, .segmentation].contains($0) }) {
+      let ending = stream.spec.kind == .confidence ? members.confidence(name) : "\(name).png"
+      grays.append((name, ending, stream.spec.gridSize, try RasterReader(name, of: episode)))
     }
     vectors = episode.streams { !$0.isRaster && $0.place == .observation }.map(\.name)
     reader = RowReader(episode.episode)
@@ -70,10 +72,10 @@ struct SampleReader {
       if let file { sample.files.append((depths[index].ending, file)) }
       sample.counts.beyondRange += depths[index].files.beyondRange - before
     }
-    for index in confidences.indices {
-      let values = try confidences[index].files.read(row)
-      valid[confidences[index].name.rawValue] = .bool(values != nil)
-      if let values { sample.files.append((confidences[index].ending, try PNG.encodeGray(values, bits: 8, size: confidences[index].size))) }
+    for index in grays.indices {
+      let values = try grays[index].files.read(row)
+      valid[grays[index].name.rawValue] = .bool(values != nil)
+      if let values { sample.files.append((grays[index].ending, try PNG.encodeGray(values, bits: 8, size: grays[index].size))) }
     }
     sample.files.append(("json", try numbers(row, &valid).canonicalBytes))
     return sample

@@ -140,7 +140,9 @@ package struct DatasetMerge: Sendable {
       )
     }
     do {
-      return try PipelineFile.parse(first.record.pipeline.canonicalText)
+      var pipeline = try PipelineFile.parse(first.record.pipeline.canonicalText)
+      pipeline.folder = first.pipelineFolder
+      return pipeline
     } catch {
       throw UsageError("\(first.directory): this version of Takeset does not have the pipeline that made it: \(error)")
     }

@@ -136,6 +136,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case mixedOrientation = "mixed-orientation"
   case mixedSizes = "mixed-sizes"
   case mixedUnits = "mixed-units"
+  case pythonChanged = "python-changed"
   case sampleMissing = "sample-missing"
   case splitEmpty = "split-empty"
   case splitFileUnknown = "split-file-unknown"
@@ -246,7 +247,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .metadataFromSidecar, .metadataMissing, .metadataRange, .mixedOrientation, .mixedSizes, .mixedUnits, .movieAlignmentAmbiguous,
       .movieCountMismatch, .movieUnusable, .numbersRounded, .odometryTruncated, .packedWithout, .partiallyVerified, .partialMismatch,
       .partialUpload, .pixelsNotSquare, .poseInterpolated, .poseJump, .poseMissing, .poseRepeated, .posesDuplicate, .posesTransposed,
-      .posesTruncated, .posesUnreadable, .poseUnusable, .positionsFar, .rateImplausible, .resolutionMismatch, .resolutionUnusable,
+      .posesTruncated, .posesUnreadable, .poseUnusable, .positionsFar, .pythonChanged, .rateImplausible, .resolutionMismatch,
+      .resolutionUnusable,
       .rotationIgnored, .rotationSuspect, .rotationUnknown, .rotationUnsupported, .sampleMissing, .samplesOutside, .scaleArbitrary,
       .scaleClaimed, .senderClockUnusable, .senderRestarted, .shortEpisode, .sidecarDiffers, .slamOrdinals, .splitEmpty, .splitFileUnknown,
       .splitFileUnlisted, .startTimeUnreadable, .streamConstant, .streamIncomplete, .timeNotAscending, .timesAssumed, .timesFromIMU:

@@ -22,6 +22,8 @@ package struct Pipeline: Sendable {
   package var writer: any Writer
   /// The processes that call its steps in Python.
   package var hosts: StepHosts?
+  /// The folder of the pipeline file, from which the paths of these steps are.
+  package var folder: String?
 
   package init(readers: Readers, transforms: [any Transform], writer: any Writer) {
     self.readers = readers
@@ -66,6 +68,9 @@ package struct Pipeline: Sendable {
 
   /// The transforms that are applied to takes.
   private var takeSteps: [any Transform] { transforms.filter { !type(of: $0).concernsIndexOnly } }
+
+  /// Whether it has steps in Python.
+  package var hasPrograms: Bool { transforms.contains { $0 is any ProgrammedTransform } }
 
   /// The split rule of the pipeline, if it has one; the last one counts.
   var split: (any SplitRule)? { transforms.compactMap { $0 as? any SplitRule }.last }
@@ -121,8 +126,7 @@ extension Pipeline {
     var source = try reader.open(take)
     source.folder = take.location.folder
     source.readerName = type(of: reader).name
-    var context = context
-    context.hosts = context.hosts ?? hosts
+    if let hosts = context.hosts ?? hosts { source.stepLease = StepLease(hosts) }
     source.findings += IntrinsicsCheck.findings(source) + RateCheck.findings(source) + (Day.finding(source.dates).map { [$0] } ?? [])
     SecondaryStreams.examine(&source, take.inputs)
     source.findings += RotationCheck.findings(source) + [InertialDelay.finding(source)].compactMap(\.self)

@@ -26,6 +26,8 @@ package struct ProgramLoader {
       (transform as? any ProgrammedTransform).map { (index, $0) }
     }
     if steps.isEmpty { return pipeline }
+    // What was recorded is not run where it is another one now.
+    for (index, step) in steps { try checkUnchanged(step, "transforms[\(index)].\(Self.name(of: step))") }
     let programs = try steps.map { index, step in
       StepHosts.Program(
         key: step.key, file: try file(step.file, "transforms[\(index)].\(Self.name(of: step)).file"), function: step.function,
@@ -38,7 +40,7 @@ package struct ProgramLoader {
       transforms[index] = try recording(step, program, json, "transforms[\(index)].\(Self.name(of: step))")
     }
     var loaded = Pipeline(readers: pipeline.readers, transforms: transforms, writer: pipeline.writer)
-    loaded.hosts = hosts
+    (loaded.hosts, loaded.folder) = (hosts, folder)
     do {
       try loaded.writer.check(transforms)
     } catch let error as OptionError {
@@ -49,34 +51,71 @@ package struct ProgramLoader {
 
   private static func name(of step: any ProgrammedTransform) -> String { type(of: step).name }
 
+  private func place(of name: String) -> String { URL(fileURLWithPath: folder + "/" + name).standardizedFileURL.path }
+
   private func file(_ name: String, _ path: String) throws -> String {
-    let file = URL(fileURLWithPath: folder + "/" + name).standardizedFileURL.path
+    let file = place(of: name)
     guard (try? Directory.kind(at: file, followingLinks: true)) == .file else { throw PipelineFileError(path, "there is no file \(file)") }
     return file
   }
 
-  /// Returns the step with what its file declares, and the digests of all that was loaded.
+  /// Throws `PipelineFileError` where a file differs from what was recorded of it.
+  private func checkUnchanged(_ step: any ProgrammedTransform, _ path: String) throws {
+    guard let recorded = step.recorded?["digests"]?.object else { return }
+    if let other = ([step.file] + step.files).first(where: { recorded[RelativePath.plain($0)] == nil }) {
+      throw PipelineFileError("\(path).recorded", "the digest of \(other) is missing")
+    }
+    let changed = recorded.keys.sorted().filter { name in
+      (try? SealedFile.digest(of: place(of: name)).digest.description) != recorded[name]?.string
+    }
+    if let first = changed.first, (try? Directory.kind(at: place(of: first), followingLinks: true)) != .file {
+      throw PipelineFileError("\(path).recorded", "the step cannot be called as it was recorded: there is no file \(place(of: first))")
+    }
+    if !changed.isEmpty { throw Self.isAnother(changed, path) }
+  }
+
+  private static func isAnother(_ changed: [String], _ path: String) -> PipelineFileError {
+    PipelineFileError(
+      "\(path).recorded",
+      "the step is not the recorded one\(changed.isEmpty ? "" : ": \(changed.joined(separator: ", ")) changed")"
+    )
+  }
+
+  /// Returns the step with what its file declares, and the digests of all that was loaded, by paths from the pipeline's folder.
   private func recording<Programmed: ProgrammedTransform>(
     _ step: Programmed, _ program: StepHosts.Program, _ json: JSONValue, _ path: String
   ) throws -> Programmed {
     var found = json.object ?? [:]
     if let mistake = Programmed.mistake(in: found) { throw PipelineFileError(path, "\(step.file): \(mistake)") }
-    var digests = found["digests"]?.object ?? [:]
+    let beside = step.file.split(separator: "/").dropLast().joined(separator: "/")
+    var digests: [String: JSONValue] = [:]
+    for (name, digest) in found["digests"]?.object ?? [:] { digests[RelativePath.plain("\(beside)/\(name)")] = digest }
     for (name, file) in zip(step.files, program.files) {
       guard let digest = try? SealedFile.digest(of: file).digest else { throw PipelineFileError("\(path).files", "\(file) cannot be read") }
-      digests[name] = .string(digest.description)
+      digests[RelativePath.plain(name)] = .string(digest.description)
     }
     found["digests"] = .object(digests)
     if let recorded = step.recorded, recorded != found {
       let before = recorded["digests"]?.object ?? [:]
-      let changed = Set(before.keys).union(digests.keys).filter { before[$0] != digests[$0] }.sorted()
-      throw PipelineFileError(
-        "\(path).recorded",
-        "the step is not the recorded one\(changed.isEmpty ? "" : ": \(changed.joined(separator: ", ")) differ"); restore it, or leave \"recorded\" out"
-      )
+      throw Self.isAnother(Set(before.keys).union(digests.keys).filter { before[$0] != digests[$0] }.sorted(), path)
     }
     var step = step
     step.recorded = found
     return step
   }
+}
+
+/// Paths from the folder of a pipeline file.
+package enum RelativePath {
+  /// The path without empty and superfluous parts: `../` stays at its beginning alone.
+  package static func plain(_ path: String) -> String {
+    var parts: [Substring] = []
+    for part in path.split(separator: "/") where part != "." {
+      if part == "..", let last = parts.last, last != ".." { parts.removeLast() } else { parts.append(part) }
+    }
+    return parts.joined(separator: "/")
+  }
+
+  /// How many folders above its own a path reaches.
+  static func height(_ path: String) -> Int { plain(path).split(separator: "/").prefix { $0 == ".." }.count }
 }

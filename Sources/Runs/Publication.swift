@@ -47,6 +47,11 @@ package struct Publication {
     do {
       var index = try pipeline.writer.publish(members, normalization: pipeline.normalization, identity: identity, in: directory)
       index.findings += split.findings
+      if pipeline.folder != nil {
+        var versions = PythonVersions()
+        for entry in written { try versions.add(TakeRecord(json: journal.record(of: entry.id.text))) }
+        index.findings += [versions.finding].compactMap(\.self)
+      }
       let stamp = IndexStamp(
         directory + "/" + DatasetFiles.index, of: entries, pipeline: pipeline, splitFile: splitFile,
         vanished: entries.map(\.id.text).filter(vanished.contains), ignored: ignored)
@@ -97,6 +102,7 @@ package struct Publication {
       "command_line": .array(commandLine.map { .string($0) }),
       "index": .string(index.text),
     ]
+    section["pipeline_folder"] = pipeline.folder.map { .string($0) }
     if recordsHost {
       var host = utsname()
       uname(&host)
@@ -140,5 +146,28 @@ struct IndexStamp {
   /// Whether the manifest in a directory has this stamp and is what was written; a damaged one is to be written again.
   func isRecorded(in directory: String) -> Bool {
     (try? ManifestFile.indexStamp(in: directory)) == text && (try? ManifestFile.isAsWritten(in: directory)) == true
+  }
+}
+
+/// The versions of Python and of packages with which the steps of a dataset's episodes ran.
+private struct PythonVersions {
+  /// Numbers of episodes by name and version.
+  private var counts: [String: [String: Int]] = [:]
+
+  mutating func add(_ record: TakeRecord) {
+    guard let python = record.details?["python"]?.object else { return }
+    var versions = python["distributions"]?.object ?? [:]
+    (versions["Python"], versions["NumPy"]) = (python["python"], python["numpy"])
+    for (name, version) in versions { counts[name, default: [:]][version.string ?? "", default: 0] += 1 }
+  }
+
+  /// Says which versions differ between episodes; `nil` where none does.
+  var finding: Finding? {
+    let changed = counts.filter { $0.value.count > 1 }.sorted { $0.key < $1.key }
+    if changed.isEmpty { return nil }
+    let sentences = changed.map { name, versions in
+      "\(name) \(versions.sorted { $0.key < $1.key }.map { "\($0.key) in \(counted($0.value, "episode"))" }.joined(separator: ", "))"
+    }
+    return Finding(.pythonChanged, "steps in Python ran with several versions: \(sentences.joined(separator: "; "))")
   }
 }

@@ -69,6 +69,8 @@ package struct Run: Sendable {
     case started(id: String)
     /// A take is already in the dataset.
     case unchanged(id: String)
+    /// Steps in Python have printed something while an episode was converted.
+    case said(id: String, text: String)
     case log(String)
     /// Rows and bytes stored since the last event.
     case progress(rows: Int, bytes: Int)

@@ -97,6 +97,7 @@ final class RunResults: Sendable {
         return keep(job.task.id, despite: "\(failure.reason ?? "its files cannot be read"); its existing episode is kept")
       }
       for (index, result) in results.enumerated() {
+        if let said = result.said { report(.said(id: result.record.id.text, text: said)) }
         try add(result, of: job.task, isLast: index == results.count - 1)
       }
       // Episodes that an earlier conversion of the take had, and this one has not.

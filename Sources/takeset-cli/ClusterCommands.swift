@@ -33,6 +33,7 @@ struct ConvertCommand: ParsableCommand {
   var count = 1
   @OptionGroup var jobs: JobOptions
   @OptionGroup var isolation: IsolationOptions
+  @OptionGroup var python: PythonOptions
   @OptionGroup var console: OutputOptions
 
   private static let indexVariables = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX"]
@@ -48,7 +49,8 @@ struct ConvertCommand: ParsableCommand {
     var codes: Set<Int32> = []
     try withSchedulerCodes {
       let worker = try TaskWorker(
-        directory, tool: TakesetCommand.tool, isolation: isolation.isolation, threads: jobs.threads, checks: CheckProcess.checks)
+        directory, tool: TakesetCommand.tool, isolation: isolation.isolation, threads: jobs.threads, python: python.python,
+        limits: isolation.limits, checks: CheckProcess.checks)
       guard first < worker.count else { throw UsageError("there is no task \(first); \(directory) has \(counted(worker.count, "task"))") }
       var isWarned = false
       for number in first..<min(worker.count, first + min(count, worker.count)) {
@@ -57,7 +59,10 @@ struct ConvertCommand: ParsableCommand {
           standardError(shortcoming)
           isWarned = true
         }
-        let (id, outcome) = try worker.convert(number) { interruption.signal != nil }
+        let (id, outcome) = try worker.convert(
+          number,
+          said: { id, text in if console.verbose { ProgressDisplay.lines(said: text, of: id).forEach(standardError) } },
+          isCancelled: { interruption.signal != nil })
         codes.insert(report(number, id, outcome))
       }
     }

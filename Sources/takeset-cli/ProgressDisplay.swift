@@ -58,6 +58,10 @@ final class ProgressDisplay: Sendable {
         redraw(&state)
         writeTotals(&state)
       case .log(let line): write([line], json: ["event": "log", "message": .string(line)], isProblem: true, &state)
+      case .said(let id, let text):
+        if !isVerbose { break }
+        let json: [String: JSONValue] = ["event": "said", "id": .string(id), "text": .string(text)]
+        write(Self.lines(said: text, of: id), json: json, isProblem: true, &state)
       case .unchanged: state.done += 1
       case .finished(let id, let take, let outcome, let reason, let findings, let rows, let seconds, let endsTake):
         if endsTake {
@@ -81,6 +85,12 @@ final class ProgressDisplay: Sendable {
 
   func finish() {
     state.withLock { clearBar(&$0) }
+  }
+
+  /// What a step printed, each line with the episode's id.
+  static func lines(said text: String, of id: String) -> [String] {
+    let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map { "\(id.onOneLine): \(String($0).onOneLine)" }
+    return text.hasSuffix("\n") ? lines.dropLast() : lines
   }
 
   private func lines(

@@ -17,9 +17,10 @@ struct RunLog: Sendable {
   /// Whether text is wrapped as the remarks of the progress in JSON are, so that no line is text.
   private let isWrapped: Bool
   private let isQuiet: Bool
+  let isVerbose: Bool
 
   init(_ format: LogFormat, _ progress: ProgressStyle, _ console: OutputOptions) {
-    (self.format, isWrapped, isQuiet) = (format, progress == .json, console.quiet)
+    (self.format, isWrapped, isQuiet, isVerbose) = (format, progress == .json, console.quiet, console.verbose)
   }
 
   /// Whether a command line, which may have mistakes, asks for a log in JSON.

@@ -49,7 +49,7 @@ final class RunMetrics: Sendable {
   func show(_ event: Run.Event) {
     state.withLock { state in
       switch event {
-      case .found, .log: return
+      case .found, .log, .said: return
       case .started: state.isBusy = true
       case .unchanged: state.takes["unchanged", default: 0] += 1
       case .progress(let rows, let bytes):

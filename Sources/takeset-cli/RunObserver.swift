@@ -40,6 +40,7 @@ final class RunObserver: Sendable {
     metrics?.show(event)
     switch event {
     case .log(let line): log.writeJSON(.warning, "note", line)
+    case .said(let id, let text): if log.isVerbose { log.writeJSON(.info, "said", text, ["take": .string(id)]) }
     case .found, .started, .progress: break
     case .unchanged(let id):
       state.withLock {

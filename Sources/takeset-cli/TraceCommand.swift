@@ -34,6 +34,7 @@ struct TraceCommand: ParsableCommand {
   var stream: String?
   @Option(help: ArgumentHelp("The keys file of the run, where the pipeline checks signatures by it.", valueName: "file"))
   var keys: String?
+  @OptionGroup var python: PythonOptions
   @Flag(help: "Print JSON.")
   var json = false
   @Flag(help: "Write a page with the source's images beside the stored ones to a temporary file, print its path, and open it.")
@@ -54,7 +55,7 @@ struct TraceCommand: ParsableCommand {
     // A damaged file may crash libhdf5.
     if isPacked, !inProcess { return try TraceProcess.run(dataset) }
     if let output { try checkOutput(output) }
-    let request = Trace.Request(episode: episode, row: row, stream: stream, keys: try deviceKeys(keys))
+    let request = Trace.Request(episode: episode, row: row, stream: stream, keys: try deviceKeys(keys), python: python.python)
     let trace = try isPacked ? Trace(packed: dataset, request) : Trace(dataset: dataset, request, checks: CheckProcess.checks)
     if json {
       standardOutput(trace.json.canonicalText)

@@ -24,7 +24,7 @@ import TestSupport
       TakeRecord.Step(name: $0, options: [:], framesIn: timed.count, framesOut: timed.count, dropped: [])
     }
     let pipeline: JSONValue = ["version": 1, "transforms": ["align", ["resample": ["rate": 100]]]]
-    let take = try TracedTake(record, at: path, by: pipeline, keys: nil)
+    let take = try TracedTake(record, at: path, by: pipeline, from: nil, python: nil, keys: nil)
     func effects(_ row: Int) -> [String]? { TracedStep.all(record, take, row: row, stream: .pose).last?.effects?.map(\.text) }
     #expect(effects(1)?.first == "row 1 is a tick of the grid, 10 ms from row 0, the nearest frame")
     #expect(effects(2)?.first == "row 2 is a tick of the grid, 0 ms from row 1, the nearest frame")

@@ -26,6 +26,9 @@ INDEX = ["SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "AWS_BATCH_JOB_ARRAY_IND
 # A take is recognized by the names of these and not by their content: a plan needs their sizes only.
 PLACEHOLDERS = {".jpg", ".jpeg", ".png", ".bin"}
 
+# The folder of a pipeline's steps in Python, in the dataset.
+STEPS = "task-steps"
+
 
 class Store:
     """Objects below an address such as s3://bucket/some/folder."""
@@ -126,6 +129,9 @@ def plan(scratch, sources, more):
         folder.mkdir(parents=True, exist_ok=True)
     code = scratch.run("plan", *folders, "--output", scratch.output, "--tasks", *more)
     if code == 0:
+        # Before the list that needs them.
+        for path in sorted(path for path in (scratch.output / STEPS).rglob("*") if path.is_file()):
+            scratch.dataset.put(path, path.relative_to(scratch.output).as_posix())
         scratch.dataset.put(scratch.output / "tasks.json", "tasks.json")
     return code
 
@@ -171,7 +177,7 @@ def convert_one(scratch, number, task, more):
 
 
 def convert(scratch, first, count, more):
-    scratch.fetch("tasks.json")
+    scratch.fetch("tasks.json", *scratch.dataset.list(STEPS + "/"))
     path = scratch.output / "tasks.json"
     if not path.exists():
         print(f"stage.py: there is no list of tasks in {scratch.dataset.address}", file=sys.stderr)

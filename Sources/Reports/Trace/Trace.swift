@@ -21,9 +21,11 @@ package struct Trace: Sendable {
     package var stream: StreamName?
     /// Public keys of devices, where the pipeline checks signatures.
     package var keys: DeviceKeys?
+    /// The interpreter of the pipeline's steps in Python, if one is named.
+    package var python: String?
 
-    package init(episode: String, row: Int, stream: String? = nil, keys: DeviceKeys? = nil) {
-      (self.episode, self.row, self.stream, self.keys) = (episode, row, stream.map { StreamName($0) }, keys)
+    package init(episode: String, row: Int, stream: String? = nil, keys: DeviceKeys? = nil, python: String? = nil) {
+      (self.episode, self.row, self.stream, self.keys, self.python) = (episode, row, stream.map { StreamName($0) }, keys, python)
     }
   }
 
@@ -63,6 +65,7 @@ package struct Trace: Sendable {
   package private(set) var problems: [String] = []
   private var isGone = false
   private var isOtherGone = false
+  private var (isOtherStep, isNoStep) = (false, false)
   private var isOtherChanged = false
 
   /// The row and the take, for pictures.
@@ -70,9 +73,10 @@ package struct Trace: Sendable {
   var take: TracedTake?
   private(set) var remade: RecomputedRow?
 
-  /// 0; 2 where the row or an input differs from its record; 66 where inputs are gone and nothing else differs.
+  /// 0; 2 where the row, a step in Python or an input differs from its record; 64 where such a step cannot be called by this Python; 66 where inputs are gone and nothing else differs.
   package var exitCode: Int32 {
-    if !problems.isEmpty || isReproduced == false || inputs.contains(where: { $0.state == .changed }) { return 2 }
+    if !problems.isEmpty || isOtherStep || isReproduced == false || inputs.contains(where: { $0.state == .changed }) { return 2 }
+    if isNoStep { return 64 }
     // Other files matter where the take cannot be opened without them.
     if isReproduced == nil, isOtherChanged { return 2 }
     return isGone || isReproduced == nil && isOtherGone || inputs.contains { $0.state != .unchanged } ? 66 : 0
@@ -201,11 +205,13 @@ package struct Trace: Sendable {
     var files: Set<String> = []
     if let location {
       do {
-        let take = try TracedTake(record, at: location, by: dataset.record.pipeline, keys: request.keys)
+        let take = try TracedTake(
+          record, at: location, by: dataset.record.pipeline, from: dataset.pipelineFolder, python: request.python, keys: request.keys)
         self.take = take
         files = try follow(take, request.stream)
       } catch let error as TracedTake.Unavailable {
         (unavailable, isGone) = (error.reason, error.isGone)
+        (isOtherStep, isNoStep) = (error.isOtherStep, error.isNoStep)
       } catch {
         unavailable = "\(error)"
       }
@@ -213,7 +219,8 @@ package struct Trace: Sendable {
       (unavailable, isGone) = ("where the take was is not recorded", true)
     }
     if files.isEmpty {
-      for index in streams.indices where streams[index].hasSample {
+      let made = Set(record.steps.compactMap { TracedStep($0).madeStream })
+      for index in streams.indices where streams[index].hasSample && !made.contains(streams[index].name) {
         streams[index].candidates = TracedInput.candidates(
           streams[index].kind, number: streams[index].sourceIndex ?? -1, among: record.inputs)
         files.formUnion(streams[index].candidates.map(\.path))
@@ -221,7 +228,7 @@ package struct Trace: Sendable {
     }
     compareInputs(record, files)
     steps = TracedStep.all(record, take, row: row, stream: request.stream)
-    if unavailable != nil, !isGone, inputs.allSatisfy({ $0.state == .unchanged }), otherProblems.isEmpty {
+    if unavailable != nil, !isGone, !isOtherStep, !isNoStep, inputs.allSatisfy({ $0.state == .unchanged }), otherProblems.isEmpty {
       problems.append("the take cannot be opened as it was: \(unavailable ?? "")")
     }
   }

@@ -71,6 +71,21 @@ package struct TracedStep: Sendable {
     return low > 0 && time.since(times[low - 1]) <= times[low].since(time) ? low - 1 : low
   }
 
+  /// The stream that a step in Python makes.
+  var madeStream: StreamName? {
+    guard record.name == Python.name else { return nil }
+    return record.options["recorded"]?["writes"]?["name"]?.string.map { StreamName($0) }
+  }
+
+  /// The function that a step in Python calls, with its file and the digest of that.
+  var program: String? {
+    guard record.name == Python.name, let options = record.options.object, let file = options["file"]?.string else { return nil }
+    let recorded = options["recorded"]?.object ?? [:]
+    let digest = recorded["digests"]?.object?[RelativePath.plain(file)]?.string
+    return [recorded["function"]?.string.map { "\($0) of" }, file, digest.map { "(sha256 \($0))" }].compactMap(\.self).joined(
+      separator: " ")
+  }
+
   /// The name that a stream had before the step.
   func nameBefore(_ name: StreamName) -> StreamName {
     guard record.name == Rename.name, let names = record.options["streams"]?.object else { return name }
@@ -109,10 +124,16 @@ private struct Change {
     } else if from != to || before.frames.count != after.frames.count {
       add("row \(from) of \(before.frames.count) is row \(to) of \(after.frames.count)")
     }
+    if let program = step.program { add("calls \(program)") }
     let names = after.streams.keys.sorted().filter { stream == nil || $0 == stream }
     for name in names {
       let old = step.nameBefore(name)
-      guard let earlier = before.streams[old], let later = after.streams[name] else { continue }
+      guard let later = after.streams[name] else { continue }
+      guard let earlier = before.streams[old] else {
+        add(
+          "is made here: \(later.spec.shape.map(String.init).joined(separator: "x")) \(later.spec.type.rawValue), \(later.spec.unit)", name)
+        continue
+      }
       if old != name { add("is what was called \(old)", name) }
       for words in changes(old, earlier, name, later) { add(words, name) }
     }

@@ -19,10 +19,18 @@ struct TracedTake: Sendable {
     var reason: String
     /// Whether the take, or a file of it, is not there.
     var isGone = false
+    /// Whether a step in Python is not the recorded one.
+    var isOtherStep = false
+    /// Whether a step in Python cannot be called.
+    var isNoStep = false
   }
 
   /// Opens the take at a location. Throws `Unavailable`.
-  init(_ record: TakeRecord, at location: String, by pipeline: JSONValue, keys: DeviceKeys?) throws {
+  ///
+  /// - Parameter pipeline: The recorded pipeline.
+  /// - Parameter folder: The folder of its file, from which the paths of steps in Python are.
+  /// - Parameter python: The interpreter of these, if one is named.
+  init(_ record: TakeRecord, at location: String, by pipeline: JSONValue, from folder: String?, python: String?, keys: DeviceKeys?) throws {
     let place: TakeLocation
     do {
       guard let kind = try Directory.kind(at: location) else {
@@ -33,7 +41,7 @@ struct TracedTake: Sendable {
       throw Unavailable(reason: "the take cannot be looked at: \(error)", isGone: true)
     }
     do {
-      self.pipeline = try PipelineFile.parse(pipeline.canonicalText)
+      self.pipeline = try Self.loaded(PipelineFile.parse(pipeline.canonicalText), from: folder, python)
       guard let first = record.steps.first else { throw Unavailable(reason: "the record of the episode has no steps") }
       let reader = try PipelineFile.reader(first.name, options: first.options)
       inputs = try reader.inputs(of: place)
@@ -55,6 +63,21 @@ struct TracedTake: Sendable {
       throw Unavailable(reason: "\(error)")
     } catch {
       throw Unavailable(reason: "\(error)")
+    }
+  }
+
+  /// The pipeline with the steps in Python that were recorded. Throws `Unavailable` where they are not there, or are others now.
+  private static func loaded(_ pipeline: Pipeline, from folder: String?, _ python: String?) throws -> Pipeline {
+    guard let folder else {
+      if !pipeline.hasPrograms { return pipeline }
+      throw Unavailable(reason: "where the pipeline's steps in Python were is not recorded", isGone: true)
+    }
+    do {
+      return try ProgramLoader(folder: folder, interpreter: python).load(pipeline)
+    } catch let error as PipelineFileError {
+      throw Unavailable(reason: error.message, isOtherStep: true)
+    } catch {
+      throw Unavailable(reason: "\(error)", isNoStep: true)
     }
   }
 }

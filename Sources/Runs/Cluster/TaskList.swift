@@ -1,6 +1,7 @@
 package import Datasets
 import Evidence
 import Foundation
+import Hosts
 import Media
 import Model
 import Steps
@@ -125,10 +126,21 @@ package struct TaskList: Sendable {
     for number in lines.indices { try body(number, task(number)) }
   }
 
-  func conversion(_ tool: ToolIdentity) throws -> TakeConversion {
+  /// The conversion of tasks, or of what has become of them: only the former calls steps in Python, which `load` prepares.
+  func conversion(
+    _ tool: ToolIdentity, load: (_ pipeline: Pipeline, _ folder: String) throws -> Pipeline = { pipeline, _ in pipeline }
+  ) throws -> TakeConversion {
     do {
       let keys = try head.keys.map { try DeviceKeys(Array($0.utf8), name: "keys of \(path)") }
-      return TakeConversion(pipeline: try PipelineFile.pipeline(from: head.pipeline), tool: tool, context: RunContext(keys: keys))
+      var pipeline = try PipelineFile.pipeline(from: head.pipeline)
+      if pipeline.hasPrograms {
+        let folder = TaskSteps(of: pipeline).folder(in: URL(fileURLWithPath: path).deletingLastPathComponent().path)
+        pipeline.folder = folder
+        pipeline = try load(pipeline, folder)
+      }
+      return TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
+    } catch let mistake as StepMistake {
+      throw UsageError("\(path): pipeline: \(mistake)")
     } catch let error as PipelineFileError {
       throw UsageError("\(path): pipeline: \(error)")
     }

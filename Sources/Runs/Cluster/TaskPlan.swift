@@ -30,9 +30,6 @@ package struct TaskPlan: Sendable {
   /// Finds the takes, gives them their ids, and writes `tasks.json`. Takes of an earlier list, or of the dataset in the directory, keep
   /// their ids. Throws `UsageError`, `NoInputs`, `OutputFailure`.
   package func write() throws -> Summary {
-    if pipeline.hosts != nil {
-      throw UsageError("the pipeline has a step in Python, which the workers of a cluster do not call; use takeset run on one machine")
-    }
     let path = Directory.absolute(output)
     let conversion = TakeConversion(pipeline: pipeline, tool: tool, context: RunContext(keys: keys))
     let earlier = try earlierEntries(path, conversion)
@@ -49,7 +46,10 @@ package struct TaskPlan: Sendable {
       replaces: replaces ? true : nil, count: search.found.count)
     do {
       try Directory.create(directory.path + "/" + DatasetFiles.results)
+      if let folder = pipeline.folder { try TaskSteps(of: pipeline).copy(from: folder, to: directory.path) }
       try TaskList.write(head, search.found.map(\.task), to: directory.path + "/" + DatasetFiles.tasks)
+    } catch let mistake as UsageError {
+      throw mistake
     } catch {
       throw OutputFailure(error, writing: output, isResumed: false)
     }

@@ -37,11 +37,15 @@ package struct TaskWorker: Sendable {
   private static let attempts = 3
 
   /// Throws `NoInputs`, `UsageError`, `VersionMismatch`, `OutputFailure`.
-  package init(_ directory: String, tool: ToolIdentity, isolation: Run.Isolation?, threads: Int, checks: Verification.ExternalChecks) throws
-  {
+  ///
+  /// - Parameter python: The interpreter of steps in Python, if one is named.
+  package init(
+    _ directory: String, tool: ToolIdentity, isolation: Run.Isolation?, threads: Int, python: String? = nil,
+    limits: IsolationLimits = IsolationLimits(), checks: Verification.ExternalChecks
+  ) throws {
     list = try TaskList(in: directory, tool: tool)
     self.directory = Directory.absolute(directory)
-    conversion = try list.conversion(tool)
+    conversion = try list.conversion(tool) { try ProgramLoader(folder: $1, interpreter: python, limits: limits).load($0) }
     guard conversion.digest == list.head.pipelineDigest else {
       throw UsageError("the pipeline in \(directory)/\(DatasetFiles.tasks) was changed; write it again with takeset plan --tasks")
     }
@@ -66,9 +70,14 @@ package struct TaskWorker: Sendable {
   }
 
   /// Converts task `number`, unless it is done. Throws `UsageError`, `OutputFailure`, `CancellationError`, `NotDeterministic`.
-  package func convert(_ number: Int, isCancelled: @escaping @Sendable () -> Bool) throws -> (id: String, outcome: Outcome) {
+  ///
+  /// - Parameter said: Called with the id of an episode and what steps in Python printed for it.
+  package func convert(
+    _ number: Int, said: @escaping (String, String) -> Void = { _, _ in }, isCancelled: @escaping @Sendable () -> Bool
+  ) throws -> (id: String, outcome: Outcome) {
     let task = try list.task(number)
-    var outcome = try attempt(task, isLast: false, isCancelled)
+    func attempt(isLast: Bool) throws -> Outcome { try self.attempt(task, isLast: isLast, said, isCancelled) }
+    var outcome = try attempt(isLast: false)
     var pause = 0.5
     for number in 2...Self.attempts {
       guard case .retry = outcome else { break }
@@ -78,13 +87,15 @@ package struct TaskWorker: Sendable {
         Thread.sleep(forTimeInterval: 0.05)
       }
       pause *= 2
-      outcome = try attempt(task, isLast: number == Self.attempts, isCancelled)
+      outcome = try attempt(isLast: number == Self.attempts)
     }
     return (task.id, outcome)
   }
 
   /// - Parameter isLast: Whether files that cannot be read now make the take a failed one, so that it holds up no other.
-  private func attempt(_ task: TakeTask, isLast: Bool, _ isCancelled: @escaping @Sendable () -> Bool) throws -> Outcome {
+  private func attempt(
+    _ task: TakeTask, isLast: Bool, _ said: (String, String) -> Void, _ isCancelled: @escaping @Sendable () -> Bool
+  ) throws -> Outcome {
     let job = TakeJob(task: task)
     let found = try finished(task)
     let done = found?.episodes
@@ -118,6 +129,7 @@ package struct TaskWorker: Sendable {
     } else {
       new = try conversion(task, in: attempt.path, threads: threads, isCancelled: isCancelled)
     }
+    for result in new { if let text = result.said { said(result.record.id.text, text) } }
     if !isLast, let failure = new.first(where: { $0.record.mayPass })?.record {
       return .retry(reason: failure.reason ?? "its files cannot be read")
     }

@@ -162,3 +162,26 @@ def test_the_scratch_folder_is_no_folder_of_others(storage, tmp_path):
         (tmp_path / name / name / "precious").write_text("x")
         assert "not from here" in bucket.stage(tmp_path / name, "publish", "s3://fourth/out", code=64).stderr
         assert (tmp_path / name / name / "precious").read_text() == "x"
+
+
+def test_steps_in_python_travel(takeset, storage, local, tmp_path):
+    """Each worker downloads the files of the steps with the list of tasks."""
+    takes, _ = local
+    (tmp_path / "step.py").write_text(
+        "from takeset import steps\nimport beside\n@steps.rows(reads=['pose'], writes=steps.Vector('x', ['x']))\ndef f(block):\n    return beside.two * block.pose[:, 0]\n"
+    )
+    (tmp_path / "beside.py").write_text("two = 2\n")
+    (tmp_path / "pipeline.yaml").write_text("version: 1\ntransforms: [align: {}, python: {file: step.py}]\n")
+    some = tmp_path / "some"
+    for name in ("t0", "t2"):
+        shutil.copytree(takes / name, some / name)
+    bucket, work = Bucket(storage, "stepped"), tmp_path / "scratch"
+    bucket.put_folder(some, "takes")
+    out, python = "s3://stepped/dataset", ("--", "--python", sys.executable)
+    bucket.stage(work, "plan", "s3://stepped/takes", out, *python, "--pipeline", tmp_path / "pipeline.yaml")
+    (tmp_path / "step.py").unlink()
+    bucket.stage(work, "convert", out, "--task", 0, "--count", 2, *python)
+    bucket.stage(work, "publish", out)
+    found = json.loads((bucket.download("dataset/", tmp_path / "found") / "manifest.json").read_text())["record"]
+    assert [take["outcome"] for take in found["takes"]] == 2 * ["written"] and "x" in found["statistics"]
+    takeset("verify", tmp_path / "found", check=0)
