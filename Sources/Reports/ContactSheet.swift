@@ -6,15 +6,15 @@ package import Model
 /// A contact sheet. Each take has a row of images, evenly spaced in time, a row of their depth maps in the colors of the report,
 /// and a row of the images overlaid with depth edges.
 package struct ContactSheet {
-  private static let cell = ImageSize(width: 200, height: 150)
+  static let cell = ImageSize(width: 200, height: 150)
   private static let columns = 6
-  private static let margin = 4
+  static let margin = 4
 
   private var sheet: [UInt8] = []
   private var height = 0
   /// The meaning of the strips, from the top: one line for each episode. The sheet itself has no letters.
   package private(set) var legend: [String] = []
-  private let width = columns * (cell.width + margin) + margin
+  let width = columns * (cell.width + margin) + margin
 
   package init() {}
 
@@ -22,8 +22,7 @@ package struct ContactSheet {
   package mutating func add(_ episode: Episode) { try? addStrips(episode) }
 
   private mutating func addStrips(_ episode: Episode) throws {
-    let count = min(Self.columns, episode.frames.count)
-    let rows = (0..<count).map { count > 1 ? $0 * (episode.frames.count - 1) / (count - 1) : 0 }
+    let rows = Self.spread(0..<episode.frames.count)
     var strips: [String] = []
     defer {
       let first = episode.frames.timestamps.first
@@ -64,6 +63,14 @@ package struct ContactSheet {
     strips.append("depth edges")
   }
 
+  /// As many rows as there are columns, from the first to the last.
+  static func spread(_ rows: Range<Int>) -> [Int] {
+    let count = min(columns, rows.count)
+    return (0..<count).map { rows.lowerBound + (count > 1 ? $0 * (rows.count - 1) / (count - 1) : 0) }
+  }
+
+  mutating func add(legend line: String) { legend.append(line) }
+
   /// The sheet as a PNG; `nil` when there was nothing to draw.
   package func png() throws -> [UInt8]? {
     guard height > 0 else { return nil }
@@ -80,7 +87,7 @@ package struct ContactSheet {
   package static let mark = "Software\0Takeset contact sheet"
 
   /// Adds one strip of cells; absent ones are gray.
-  private mutating func add(_ cells: [[UInt8]?], _ size: ImageSize) {
+  mutating func add(_ cells: [[UInt8]?], _ size: ImageSize) {
     let top = height + Self.margin
     height = top + size.height
     sheet += [UInt8](repeating: 48, count: width * height * 3 - sheet.count)
@@ -97,7 +104,7 @@ package struct ContactSheet {
   // MARK: Samples
 
   /// The samples of some rows, as a cursor returns them; `nil` where unavailable.
-  private func samples(_ stream: SampleStream, _ rows: [Int], _ cursor: any SampleCursor) throws -> [[UInt8]?] {
+  static func samples(_ stream: SampleStream, _ rows: [Int], _ cursor: any SampleCursor) throws -> [[UInt8]?] {
     var cursor = cursor
     return try rows.map { row in
       guard let sample = stream.rows?[row]?.nearest else { return nil }
@@ -112,13 +119,13 @@ package struct ContactSheet {
   }
 
   private func samples(_ stream: SampleStream, _ rows: [Int]) throws -> [[Float]?] {
-    try samples(stream, rows, stream.source.makeCursor(SampleRequest())).map { $0.map(stream.spec.meters) }
+    try Self.samples(stream, rows, stream.source.makeCursor(SampleRequest())).map { $0.map(stream.spec.meters) }
   }
 
   private func images(_ stream: SampleStream, _ rows: [Int], _ size: ImageSize) throws -> [[UInt8]?] {
     let cursor = try stream.source.makeCursor(SampleRequest(minimumSize: size))
     let resizer = ImageResizer(from: cursor.size ?? stream.spec.gridSize, to: size)
-    return try samples(stream, rows, cursor).map { image in
+    return try Self.samples(stream, rows, cursor).map { image in
       guard let image else { return nil }
       var output: [UInt8] = []
       resizer.resize(image, into: &output)
