@@ -116,8 +116,10 @@ package final class StepHosts: Sendable {
   private static func start(_ interpreter: Interpreter, _ programs: [Program], _ memory: Int64) throws -> StepHost {
     let file = csandbox_memory_file(Int64(SharedMemory.size))
     guard file >= 0 else { throw StepMistake("no memory can be shared with Python: \(String(cString: strerror(errno)))") }
-    let folders = programs.map { URL(fileURLWithPath: $0.file).deletingLastPathComponent().path }
-    let readable = interpreter.folders + [interpreter.executable] + folders + programs.flatMap(\.files) + systemFiles
+    let files = programs.map { URL(fileURLWithPath: $0.file) }
+    // A step may be a link to a file elsewhere.
+    let own = files.map { $0.deletingLastPathComponent().path } + files.map { $0.resolvingSymlinksInPath().path }
+    let readable = interpreter.folders + [interpreter.executable] + own + programs.flatMap(\.files) + systemFiles
     // Hash seeds and threads are the same each time; nothing of the user's environment changes what a step gives.
     let environment = [
       "PYTHONHASHSEED=0", "PYTHONNOUSERSITE=1", "PYTHONDONTWRITEBYTECODE=1", "LC_ALL=C.UTF-8", "OMP_NUM_THREADS=1",

@@ -83,9 +83,12 @@ class Files:
         if self.folder is not None and self.is_below(self.folder, file):
             self.known.add(file)
             with open(file, "rb") as opened:
-                self.digests[os.path.relpath(file, self.folder)] = hashlib.sha256(opened.read()).hexdigest()
+                self.note(os.path.relpath(file, self.folder), opened.read())
         elif any(self.is_below(folder, file) for folder in self.folders):
             raise PermissionError(f"{os.path.basename(file)} is no part of the step; name it in its files")
+
+    def note(self, name, content):
+        self.digests[name] = hashlib.sha256(content).hexdigest()
 
     @staticmethod
     def is_below(folder, file):
@@ -97,8 +100,8 @@ class Files:
 class Folder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Modules of the step's folder, loaded from their source, after all others of the same name."""
 
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, files):
+        self.path, self.files = path, files
 
     def find_spec(self, name, path=None, target=None):
         base = os.path.join(self.path, *name.split("."))
@@ -120,6 +123,9 @@ class Folder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def run(self, file, module):
         with open(file, "rb") as opened:
             source = opened.read()
+        # By the name in the folder, where it is a link to another one, too.
+        self.files.note(os.path.relpath(file, self.path), source)
+        self.files.known.add(os.path.realpath(file))
         module.__file__ = file
         exec(compile(source, file, "exec", dont_inherit=True), module.__dict__)
 
@@ -148,7 +154,7 @@ class Host:
         self.module = steps
         described, known_files = [], set()
         for number, step in enumerate(request["steps"]):
-            folder = Folder(os.path.dirname(step["file"]))
+            folder = Folder(os.path.dirname(step["file"]), self.files)
             self.files.folder, self.files.digests, self.files.known = os.path.realpath(folder.path), {}, {os.path.realpath(file) for file in step["files"]}
             sys.meta_path.append(folder)
             try:

@@ -59,6 +59,9 @@ package struct ProgramLoader {
     return file
   }
 
+  /// The file behind links.
+  static func resolved(_ path: String) -> String { URL(fileURLWithPath: path).resolvingSymlinksInPath().path }
+
   /// Throws `PipelineFileError` where a file differs from what was recorded of it.
   private func checkUnchanged(_ step: any ProgrammedTransform, _ path: String) throws {
     guard let recorded = step.recorded?["digests"]?.object else { return }
@@ -66,7 +69,7 @@ package struct ProgramLoader {
       throw PipelineFileError("\(path).recorded", "the digest of \(other) is missing")
     }
     let changed = recorded.keys.sorted().filter { name in
-      (try? SealedFile.digest(of: place(of: name)).digest.description) != recorded[name]?.string
+      (try? SealedFile.digest(of: Self.resolved(place(of: name))).digest.description) != recorded[name]?.string
     }
     if let first = changed.first, (try? Directory.kind(at: place(of: first), followingLinks: true)) != .file {
       throw PipelineFileError("\(path).recorded", "the step cannot be called as it was recorded: there is no file \(place(of: first))")
@@ -91,7 +94,9 @@ package struct ProgramLoader {
     var digests: [String: JSONValue] = [:]
     for (name, digest) in found["digests"]?.object ?? [:] { digests[RelativePath.plain("\(beside)/\(name)")] = digest }
     for (name, file) in zip(step.files, program.files) {
-      guard let digest = try? SealedFile.digest(of: file).digest else { throw PipelineFileError("\(path).files", "\(file) cannot be read") }
+      guard let digest = try? SealedFile.digest(of: Self.resolved(file)).digest else {
+        throw PipelineFileError("\(path).files", "\(file) cannot be read")
+      }
       digests[RelativePath.plain(name)] = .string(digest.description)
     }
     found["digests"] = .object(digests)

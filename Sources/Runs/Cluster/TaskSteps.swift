@@ -29,7 +29,7 @@ struct TaskSteps {
     for (path, digest) in digests.sorted(by: { $0.key < $1.key }) {
       let target = URL(fileURLWithPath: folder(in: directory) + "/" + path).standardizedFileURL.path
       if (try? SealedFile.digest(of: target).digest.description) == digest { continue }
-      let file = try InputFile(source + "/" + path)
+      let file = try InputFile(ProgramLoader.resolved(source + "/" + path))
       try Directory.create(URL(fileURLWithPath: target).deletingLastPathComponent().path)
       try SealedFile.write(target) { write in
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 1 << 16, alignment: 16)

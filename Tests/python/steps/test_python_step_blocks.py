@@ -1,5 +1,6 @@
 """Blocks of steps in Python: the files that a step reads, what it keeps, random numbers, and steps after a split."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -10,8 +11,9 @@ import h5py
 import numpy as np
 import pytest
 from command import BINARY
-from stepped_runs import content, run, three_takes
+from stepped_runs import ENVIRONMENT, content, run, three_takes
 from system import until
+from trace_checks import traced
 
 
 @pytest.fixture(scope="module")
@@ -202,3 +204,28 @@ def test_files_behind_links_and_of_other_steps_are_seen(takeset, takes, tmp_path
     run(takeset, takes, tmp_path / "named", file)
     file.write_text("version: 1\ntransforms: [align: {}, python: {file: real/s.py, files: [real/one.txt]}, python: {file: real/below/t.py}]\n".replace("[align: {}, python:", "[align: {}, {python:").replace("]}, python: {file: real/below/t.py}", "]}}, {python: {file: real/below/t.py}}"))
     assert "one.txt is no part of the step" in run(takeset, takes, tmp_path / "refused", file, check=64).stderr
+
+
+def test_a_step_that_is_a_link_is_recorded_by_its_bytes(takeset, takes, tmp_path):
+    """The file and one that it reads are links to another folder: a change there is another pipeline; traced, and planned for a cluster."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "pipes").mkdir()
+    for name, text in {
+        "step.py": "import beside\nfrom takeset import steps\n@steps.rows(reads=['pose'], writes=steps.Vector('x', ['x']))\ndef f(block):\n    return beside.two * block.pose[:, 0]\n",
+        "beside.py": "import pathlib\ntwo = float((pathlib.Path(__file__).parent / 'two.txt').read_text())\n", "two.txt": "2",
+    }.items():  # fmt: skip
+        (tmp_path / "real" / name).write_text(text)
+        (tmp_path / "pipes" / name).symlink_to(f"../real/{name}")
+    (tmp_path / "pipes/beside.py").unlink()
+    (tmp_path / "real/beside.py").rename(tmp_path / "pipes/beside.py")
+    file = tmp_path / "pipes/pipeline.yaml"
+    file.write_text("version: 1\ntransforms: [align: {}, python: {file: step.py, files: [two.txt]}]\n")
+    run(takeset, takes, tmp_path / "out", file)
+    recorded = content(tmp_path / "out")[1]["pipeline"]["transforms"][1]["python"]["recorded"]["digests"]
+    assert recorded == {name: hashlib.sha256((tmp_path / "pipes" / name).read_bytes()).hexdigest() for name in ("beside.py", "step.py", "two.txt")}
+    assert traced(takeset, tmp_path / "out", "a", 3, "--python", sys.executable)["reproduced"] is True
+    takeset("plan", takes, "--output", tmp_path / "tasks", "--tasks", "--pipeline", file, check=0, env=ENVIRONMENT)
+    takeset("convert", tmp_path / "tasks", "--task", 0, check=0, env=ENVIRONMENT)
+    (tmp_path / "real/step.py").write_text((tmp_path / "real/step.py").read_text() + "\n")
+    assert "another pipeline" in run(takeset, takes, tmp_path / "out", file, check=64).stderr
+    assert "step.py changed" in traced(takeset, tmp_path / "out", "a", 3, "--python", sys.executable, check=2)["unavailable"]
