@@ -73,56 +73,47 @@ package struct RowBlocks: Sendable {
 
 /// Samples that are read sequentially, and the blocks that need them.
 package struct Prefetch: Sendable {
-  private struct Feed: Sendable {
-    var feed: any SamplePrefetcher
-    /// Those that each block needs.
-    var samples: [[Int]]
-    /// The last block of the episodes that are read from it.
-    var last: Int
-  }
+  /// The samples of each feed that a block needs, block after block.
+  private let needs: [[(feed: any SamplePrefetcher, samples: [Int])]]
+  /// The last block that needs each feed.
+  private let ends: [ObjectIdentifier: Int]
 
-  private var feeds: [Feed] = []
+  private init(_ needs: [[(feed: any SamplePrefetcher, samples: [Int])]]) {
+    self.needs = needs
+    ends = needs.enumerated().reduce(into: [:]) { ends, need in for own in need.element { ends[ObjectIdentifier(own.feed)] = need.offset } }
+  }
 
   /// The samples of consecutive episodes of one take, block after block; `nil` where none is prefetched. Episodes that are cut from one source
   /// share its feed; what a step makes of each has a feed for each.
   ///
   /// - Parameter parts: The blocks of each episode.
   init?(_ parts: [RowBlocks]) {
-    let count = parts.reduce(0) { $0 + $1.blocks.count }
-    var start = 0
-    for part in parts {
-      for own in part.prefetch?.feeds ?? [] {
-        let index = feeds.firstIndex { $0.feed === own.feed } ?? feeds.count
-        if index == feeds.count { feeds.append(Feed(feed: own.feed, samples: Array(repeating: [], count: count), last: 0)) }
-        feeds[index].samples.replaceSubrange(start..<(start + own.samples.count), with: own.samples)
-        feeds[index].last = start + own.last
-      }
-      start += part.blocks.count
-    }
-    if feeds.isEmpty { return nil }
+    self.init(parts.flatMap { $0.prefetch?.needs ?? Array(repeating: [], count: $0.blocks.count) })
+    if ends.isEmpty { return nil }
   }
 
   fileprivate init(_ streams: [SampleStream], _ blocks: [Range<Int>]) {
-    feeds = streams.compactMap { stream in
-      guard let feed = stream.source.access.feed, let rows = stream.rows else { return nil }
-      let samples = blocks.map { block in
-        // Each sample once.
-        rows[block].reduce(into: [Int]()) { samples, row in
-          if let row, samples.last != row.sample { samples.append(row.sample) }
+    self.init(
+      blocks.map { block in
+        streams.compactMap { stream in
+          guard let feed = stream.source.access.feed, let rows = stream.rows else { return nil }
+          // Each sample once.
+          let samples = rows[block].reduce(into: [Int]()) { samples, row in
+            if let row, samples.last != row.sample { samples.append(row.sample) }
+          }
+          return (feed, samples)
         }
-      }
-      return Feed(feed: feed, samples: samples, last: blocks.count - 1)
-    }
+      })
   }
 
   /// Reads the samples of a block; after the last block, the rest of the source. Blocks are fetched in order, one at a time.
   package func fetch(_ block: Int) throws {
-    for feed in feeds {
-      try feed.feed.fetch(feed.samples[block])
-      if block == feed.last { try feed.feed.finish() }
+    for (feed, samples) in needs[block] {
+      try feed.fetch(samples)
+      if ends[ObjectIdentifier(feed)] == block { try feed.finish() }
     }
   }
 
   /// Releases the samples of a block that `fetch` has read, once no worker needs them.
-  package func release(_ block: Int) { for feed in feeds { feed.feed.release(feed.samples[block]) } }
+  package func release(_ block: Int) { for (feed, samples) in needs[block] { feed.release(samples) } }
 }

@@ -108,9 +108,10 @@ package final class StepHost: Sendable {
     return answer?["nonce"] == nonce && answer?["kept"] == .bool(false)
   }
 
-  /// The connection and the memory, for a process that is to use the host for one take.
+  /// The connection and the memory, for a process that is to use the host for one take. What other takes have left is not for its eyes.
   func share() -> [Int32] {
     state.withLock { $0.isShared = true }
+    memory.clear()
     return [connection, memory.descriptor]
   }
 

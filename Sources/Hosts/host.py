@@ -132,7 +132,7 @@ class Folder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 class Host:
     def __init__(self):
-        self.steps, self.passes, self.said, self.shared, self.files, self.folders = {}, {}, Said(), SharedMemory(), Files(), []
+        self.steps, self.passes, self.said, self.shared, self.files = {}, {}, Said(), SharedMemory(), Files()
 
     def load(self, request):
         """Imports the files and describes the steps in them."""
@@ -163,8 +163,8 @@ class Host:
                 folder.run(step["file"], module)
             finally:
                 sys.meta_path.remove(folder)
-                self.files.folders.append(self.files.folder)
-                self.folders.append(folder.path)
+                # As it is named in tracebacks, and where it is.
+                self.files.folders += [folder.path, self.files.folder]
             described.append(self.describe(step, module, self.files.digests))
             known_files |= self.files.known
             # Another step's folder may have modules of the same names.
@@ -316,6 +316,21 @@ class Host:
         target[~mask] = 0
 
 
+class Mapped:
+    """A part of the shared memory."""
+
+    def __init__(self, place, access):
+        self.map = mmap.mmap(MEMORY, place["bytes"], flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=access, offset=place["offset"])
+        self.unused = self.references()
+
+    def references(self):
+        return sys.getrefcount(self.map)
+
+    def is_kept(self):
+        """Whether an array refers to it."""
+        return self.references() != self.unused
+
+
 class SharedMemory:
     """Maps of places in the memory, by their offsets and what may be done there. They stay, because later blocks often have the same places.
 
@@ -326,29 +341,19 @@ class SharedMemory:
         self.mapped, self.kept = {}, {}
 
     def map(self, place, access):
-        key, length = (place["offset"], access), place["bytes"]
-        found = self.mapped.get(key, ((b"",), None))[0]
-        if len(found[0]) != length:
-            found = (mmap.mmap(MEMORY, length, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE, prot=access, offset=place["offset"]),)
-            self.mapped[key] = found, self.references(found)
-        return found[0]
-
-    @staticmethod
-    def references(found):
-        return sys.getrefcount(found[0])
-
-    def is_kept(self, entry):
-        found, unused = entry
-        return self.references(found) != unused
+        key = place["offset"], access
+        if key not in self.mapped or len(self.mapped[key].map) != place["bytes"]:
+            self.mapped[key] = Mapped(place, access)
+        return self.mapped[key].map
 
     def end_block(self, place):
         """Whether the step keeps something of what it got there, and the offsets of earlier blocks of which it does not any more."""
-        free = [key for key, entry in self.kept.items() if not self.is_kept(entry)]
+        free = [key for key, mapped in self.kept.items() if not mapped.is_kept()]
         for key in free:
             self.mapped[key] = self.kept.pop(key)
         own = place["offset"], mmap.PROT_READ
         answer = {"free": [offset for offset, _ in free]} if free else {}
-        if self.is_kept(self.mapped[own]):
+        if self.mapped[own].is_kept():
             self.kept[own] = self.mapped.pop(own)
             answer["kept"] = True
         return answer
@@ -358,12 +363,15 @@ class SharedMemory:
         self.mapped.update(self.kept)
         self.kept.clear()
         # A step that has raised an exception may keep something as well, and what only refers to itself is kept by nobody.
-        if kept := any(map(self.is_kept, self.mapped.values())):
+        if kept := self.is_kept():
             gc.collect()
-            kept = any(map(self.is_kept, self.mapped.values()))
+            kept = self.is_kept()
         if clears or kept:
             self.mapped.clear()
         return kept
+
+    def is_kept(self):
+        return any(mapped.is_kept() for mapped in self.mapped.values())
 
 
 def array(shared, place):
@@ -436,7 +444,7 @@ def main():
             # What is loaded is loaded once: a process that decodes a stranger's take sends messages too.
             answer = (actions.pop if request["do"] == "load" else actions.get)(request["do"])(request)
         except BaseException as error:  # A step that calls sys.exit ends no host.
-            answer = {"error": failure(error, host.folders)}
+            answer = {"error": failure(error, host.files.folders)}
             error.__traceback__ = None
         text = host.said.take()
         if text:

@@ -19,8 +19,8 @@ struct TraceCommand: ParsableCommand {
         takeset trace dataset/ --episode session_X --row 40 --json | jq '.streams[].origins[]'
 
       Exit codes: 0 the row is proven; 2 the row or a file differs from the record, or the row comes out differently; 66 \
-      files of the take are gone, and nothing else differs; 64 there is no such episode, row or stream. A file made by \
-      takeset pack is traced as far as it knows.
+      files of the take are gone, and nothing else differs; 64 there is no such episode, row or stream, or no Python that \
+      can call the pipeline's own steps. A file made by takeset pack is traced as far as it knows.
       """)
 
   @Argument(help: "A dataset directory, or a file made by takeset pack.", completion: .file())

@@ -63,9 +63,9 @@ package struct Trace: Sendable {
   var difference: RecomputedRow.Difference?
   /// Arrays that are not as recorded, and what else differs from the record.
   package private(set) var problems: [String] = []
-  private var isGone = false
+  /// The cause of `unavailable`, where it is one of the take.
+  private var cause: TracedTake.Unavailable.Cause?
   private var isOtherGone = false
-  private var (isOtherStep, isNoStep) = (false, false)
   private var isOtherChanged = false
 
   /// The row and the take, for pictures.
@@ -73,13 +73,14 @@ package struct Trace: Sendable {
   var take: TracedTake?
   private(set) var remade: RecomputedRow?
 
-  /// 0; 2 where the row, a step in Python or an input differs from its record; 64 where such a step cannot be called by this Python; 66 where inputs are gone and nothing else differs.
+  /// 0; 2 where the row, a step in Python or an input differs from its record; 64 where such a step cannot be called by this Python; 66 where
+  /// inputs are gone and nothing else differs.
   package var exitCode: Int32 {
-    if !problems.isEmpty || isOtherStep || isReproduced == false || inputs.contains(where: { $0.state == .changed }) { return 2 }
-    if isNoStep { return 64 }
+    if !problems.isEmpty || cause == .otherStep || isReproduced == false || inputs.contains(where: { $0.state == .changed }) { return 2 }
+    if cause == .noStep { return 64 }
     // Other files matter where the take cannot be opened without them.
     if isReproduced == nil, isOtherChanged { return 2 }
-    return isGone || isReproduced == nil && isOtherGone || inputs.contains { $0.state != .unchanged } ? 66 : 0
+    return cause == .gone || isReproduced == nil && isOtherGone || inputs.contains { $0.state != .unchanged } ? 66 : 0
   }
 
   package var differenceWords: String? { difference?.words }
@@ -210,13 +211,12 @@ package struct Trace: Sendable {
         self.take = take
         files = try follow(take, request.stream)
       } catch let error as TracedTake.Unavailable {
-        (unavailable, isGone) = (error.reason, error.isGone)
-        (isOtherStep, isNoStep) = (error.isOtherStep, error.isNoStep)
+        (unavailable, cause) = (error.reason, error.cause)
       } catch {
         unavailable = "\(error)"
       }
     } else {
-      (unavailable, isGone) = ("where the take was is not recorded", true)
+      (unavailable, cause) = ("where the take was is not recorded", .gone)
     }
     if files.isEmpty {
       let made = Set(record.steps.compactMap { TracedStep($0).madeStream })
@@ -228,8 +228,8 @@ package struct Trace: Sendable {
     }
     compareInputs(record, files)
     steps = TracedStep.all(record, take, row: row, stream: request.stream)
-    if unavailable != nil, !isGone, !isOtherStep, !isNoStep, inputs.allSatisfy({ $0.state == .unchanged }), otherProblems.isEmpty {
-      problems.append("the take cannot be opened as it was: \(unavailable ?? "")")
+    if let unavailable, cause == nil || cause == .take, inputs.allSatisfy({ $0.state == .unchanged }), otherProblems.isEmpty {
+      problems.append("the take cannot be opened as it was: \(unavailable)")
     }
   }
 
@@ -269,7 +269,7 @@ package struct Trace: Sendable {
         continue
       }
       otherInputs += 1
-      guard let root, !isGone, DatasetFiles.isInside(input.path) else { continue }
+      guard let root, cause != .gone, DatasetFiles.isInside(input.path) else { continue }
       // Digests of all files are what verify --inputs is for.
       let bytes = try? FileStamp.of(root + "/" + input.path).bytes
       if bytes == nil { isOtherGone = true } else if bytes != input.bytes { isOtherChanged = true }

@@ -17,12 +17,18 @@ struct TracedTake: Sendable {
   /// The reason why a take cannot be opened again.
   struct Unavailable: Error {
     var reason: String
-    /// Whether the take, or a file of it, is not there.
-    var isGone = false
-    /// Whether a step in Python is not the recorded one.
-    var isOtherStep = false
-    /// Whether a step in Python cannot be called.
-    var isNoStep = false
+    var cause = Cause.take
+
+    enum Cause: Sendable {
+      /// Its files, or the recorded pipeline.
+      case take
+      /// The take is not there.
+      case gone
+      /// A step in Python is not the recorded one.
+      case otherStep
+      /// A step in Python cannot be called.
+      case noStep
+    }
   }
 
   /// Opens the take at a location. Throws `Unavailable`.
@@ -34,11 +40,11 @@ struct TracedTake: Sendable {
     let place: TakeLocation
     do {
       guard let kind = try Directory.kind(at: location) else {
-        throw Unavailable(reason: "the take is no longer at \(location)", isGone: true)
+        throw Unavailable(reason: "the take is no longer at \(location)", cause: .gone)
       }
       place = TakeLocation(path: location, isDirectory: kind == .directory)
     } catch let error as FileError {
-      throw Unavailable(reason: "the take cannot be looked at: \(error)", isGone: true)
+      throw Unavailable(reason: "the take cannot be looked at: \(error)", cause: .gone)
     }
     do {
       self.pipeline = try Self.loaded(PipelineFile.parse(pipeline.canonicalText), from: folder, python)
@@ -70,14 +76,14 @@ struct TracedTake: Sendable {
   private static func loaded(_ pipeline: Pipeline, from folder: String?, _ python: String?) throws -> Pipeline {
     guard let folder else {
       if !pipeline.hasPrograms { return pipeline }
-      throw Unavailable(reason: "where the pipeline's steps in Python were is not recorded", isGone: true)
+      throw Unavailable(reason: "where the pipeline's steps in Python were is not recorded", cause: .noStep)
     }
     do {
       return try ProgramLoader(folder: folder, interpreter: python).load(pipeline)
     } catch let error as PipelineFileError {
-      throw Unavailable(reason: error.message, isOtherStep: true)
+      throw Unavailable(reason: error.message, cause: .otherStep)
     } catch {
-      throw Unavailable(reason: "\(error)", isNoStep: true)
+      throw Unavailable(reason: "\(error)", cause: .noStep)
     }
   }
 }

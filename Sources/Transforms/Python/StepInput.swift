@@ -137,9 +137,7 @@ final class SharedInput: SampleSource, SamplePrefetcher {
   private let pass: StepPass
   /// The first row of each sample.
   private let rows: [Int: Int]
-  private let held = Mutex<[Int: StepSample]>([:])
-  /// The first sample that was fetched last: later ones may be fetched next.
-  private let first = Mutex<Int?>(nil)
+  private let state = Mutex<(held: [Int: StepSample], first: Int)>(([:], .max))
 
   init(_ stream: SampleStream, _ pass: StepPass) {
     (self.stream, self.pass) = (stream, pass)
@@ -152,31 +150,34 @@ final class SharedInput: SampleSource, SamplePrefetcher {
   var sampleBytes: Int { stream.spec.sampleBytes }
   func origins(of sample: Int) throws -> [SampleOrigin] { try stream.source.origins(of: sample) }
 
-  /// Keeps what a pass has read, in place of what nobody waits for.
+  /// Keeps what a pass has read, in place of what nobody waits for: a sample from the first of the last fetch on may be fetched next.
   func add(_ samples: [Int: StepSample]) {
-    let first = first.withLock { $0 } ?? .max
-    held.withLock { held in
-      held = held.filter { $0.value.uses > 0 || $0.key >= first }
-      held.merge(samples) { old, _ in old }
+    state.withLock { state in
+      state.held = state.held.filter { $0.value.uses > 0 || $0.key >= state.first }
+      state.held.merge(samples) { old, _ in old }
     }
   }
 
+  private func held(_ sample: Int) -> StepSample? { state.withLock { $0.held[sample] } }
+
   func fetch(_ samples: [Int]) throws {
-    guard let start = samples.first else { return }
-    first.withLock { $0 = start }
-    held.withLock { held in held = held.filter { $0.value.uses > 0 || $0.key >= start } }
+    guard let first = samples.first else { return }
+    state.withLock { state in
+      state.first = first
+      state.held = state.held.filter { $0.value.uses > 0 || $0.key >= first }
+    }
     for sample in samples {
-      if held.withLock({ $0[sample] == nil }), let row = rows[sample] { try pass.advance(through: row) }
-      held.withLock { $0[sample]?.uses += 1 }
+      if held(sample) == nil, let row = rows[sample] { try pass.advance(through: row) }
+      state.withLock { $0.held[sample]?.uses += 1 }
     }
   }
 
   func release(_ samples: [Int]) {
-    held.withLock { held in
+    state.withLock { state in
       for sample in samples {
-        held[sample]?.uses -= 1
+        state.held[sample]?.uses -= 1
         // A neighboring block may share it.
-        if held[sample]?.uses == 0, sample != samples.last { held[sample] = nil }
+        if state.held[sample]?.uses == 0, sample != samples.last { state.held[sample] = nil }
       }
     }
   }
@@ -203,10 +204,10 @@ final class SharedInput: SampleSource, SamplePrefetcher {
 
     mutating func read(_ index: Int, into bytes: inout [UInt8]) throws {
       // A later step may read what this one is about to.
-      if source.held.withLock({ $0[index] == nil }), source.pass.canRun, let row = source.rows[index] {
+      if source.held(index) == nil, source.pass.canRun, let row = source.rows[index] {
         try source.pass.advance(through: row)
       }
-      if let sample = source.held.withLock({ $0[index] }) {
+      if let sample = source.held(index) {
         notes = sample.notes
         return try sample.copy(into: &bytes)
       }

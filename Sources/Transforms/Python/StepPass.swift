@@ -42,10 +42,11 @@ package final class StepPass: @unchecked Sendable {
     (self.step, self.declared, self.episode, inputs, self.output, self.lease) = (step, declared, episode, reads, output, lease)
   }
 
-  deinit {
-    if let number, !isFinished, failure == nil, let host = lease?.held {
-      _ = try? host.call(["do": "end", "pass": .integer(number)])
-    }
+  deinit { if failure == nil { abandon() } }
+
+  /// Lets the host forget the pass.
+  private func abandon() {
+    if let number, !isFinished, let host = lease?.held { _ = try? host.call(["do": "end", "pass": .integer(number)]) }
   }
 
   private func locked<Result>(_ body: () throws -> Result) rethrows -> Result {
@@ -78,7 +79,8 @@ package final class StepPass: @unchecked Sendable {
   func image(at row: Int) throws -> StepSample {
     try locked {
       if row < next, images[row] == nil { restart() }
-      images = images.filter { $0.key >= row || $0.value.uses > 0 }
+      // Before the next block needs memory.
+      if row >= next { images = images.filter { $0.value.uses > 0 } }
       try advance(through: row, dropping: row)
       guard let image = images[row] else { throw TakeFailure(.internal, "\(step.title) made no image for row \(row)") }
       return image
@@ -145,9 +147,9 @@ package final class StepPass: @unchecked Sendable {
   // MARK: Calls
 
   private func restart() {
-    if let number, !isFinished, let host = lease?.held { _ = try? host.call(["do": "end", "pass": .integer(number)]) }
+    abandon()
     (number, next, isFinished, numbers, isKept) = (nil, 0, false, [], [])
-    (labels, readers) = ([:], [])
+    (labels, readers, validRows) = ([:], [], [:])
     images = images.filter { $0.value.uses > 0 }
   }
 

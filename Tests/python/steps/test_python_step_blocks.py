@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import sysconfig
@@ -12,7 +13,6 @@ import numpy as np
 import pytest
 from command import BINARY
 from stepped_runs import ENVIRONMENT, content, run, three_takes
-from system import until
 from trace_checks import traced
 
 
@@ -167,22 +167,21 @@ def test_what_a_failed_step_keeps_is_never_overwritten(takeset, takes, tmp_path,
 def test_a_step_that_changes_during_a_run_makes_no_rows(takes, takeset, tmp_path):
     """A host that is started later has to load what the command has loaded."""
     file = simple(tmp_path, """
-        import os, pathlib, time
+        import os, pathlib
         FACTOR = 1
 
         @steps.rows(reads=["pose"], writes=steps.Vector("x", ["x"]))
         def f(block):
             if block.take.id == "a":
-                while not os.path.exists(pathlib.Path(__file__).parent / "go"):
-                    time.sleep(0.01)
+                (pathlib.Path(__file__).parent / "go").read_bytes()  # Until the other end is closed.
                 os._exit(0)
             return FACTOR * block.pose[:, 0]
     """, "f")  # fmt: skip
+    os.mkfifo(tmp_path / "go")
     command = [BINARY, "run", takes, "--output", tmp_path / "out", "--pipeline", file, "--jobs", "1", "--isolate", "never", "--python", sys.executable]
     process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    until((tmp_path / "out").exists, "the run begins")
-    (tmp_path / "step.py").write_text((tmp_path / "step.py").read_text().replace("FACTOR = 1", "FACTOR = 2"))
-    (tmp_path / "go").touch()
+    with open(tmp_path / "go", "wb"):  # As soon as the step has opened it.
+        (tmp_path / "step.py").write_text((tmp_path / "step.py").read_text().replace("FACTOR = 1", "FACTOR = 2"))
     process.communicate(timeout=300)
     takes = content(tmp_path / "out")[1]["takes"]
     assert [take["outcome"] for take in takes] == ["failed"] * 3 and all("changed since the command began" in take["reason"] for take in takes[1:])
