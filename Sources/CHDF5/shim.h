@@ -20,6 +20,7 @@ static inline hid_t chdf5_class_dataset_access(void) { return H5P_DATASET_ACCESS
 
 static inline unsigned chdf5_acc_exclusive(void) { return H5F_ACC_EXCL; }
 static inline unsigned chdf5_acc_readonly(void)  { return H5F_ACC_RDONLY; }
+static inline unsigned chdf5_acc_readwrite(void) { return H5F_ACC_RDWR; }
 
 // Swift imports these as Int32, but the functions take hid_t (Int64).
 static const hid_t chdf5_default = H5P_DEFAULT;

@@ -1,4 +1,4 @@
-import Evidence
+package import Evidence
 package import Model
 package import Steps
 
@@ -60,6 +60,15 @@ package struct DatasetSplit {
   package init(_ episodes: [Episode], keeping parts: [SplitPart]) {
     (self.parts, rule, seed) = (parts, "kept from the source datasets", nil)
     findings = duplicates(episodes)
+  }
+
+  /// The split that a manifest records, of a dataset whose episodes stay.
+  package init(recorded split: [String: JSONValue], _ ids: [String]) {
+    var parts: [String: SplitPart] = [:]
+    for part in SplitPart.allCases { for id in split[part.rawValue]?.array ?? [] { if let id = id.string { parts[id] = part } } }
+    self.parts = ids.map { parts[$0] ?? .train }
+    (rule, seed) = (split["rule"]?.string ?? "", split["seed"]?.integer.map { Int(clamping: $0) })
+    fileDigest = split["file_sha256"]?.string.flatMap(Digest.init(hex:))
   }
 
   /// The takes that are copies of one recording: those whose files are equal, and those whose poses are.

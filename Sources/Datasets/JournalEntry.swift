@@ -64,6 +64,8 @@ extension Journal.Entry {
     package var recording: String?
     /// Digest of the keys file that its signature was checked against, `none` without one; `nil` if the take does not depend on keys.
     package var keys: String?
+    /// The streams that `takeset add` has added to the shard.
+    package var added: [StreamName] = []
     /// Whether a folder with the archive's name was among the takes and was compared with it.
     package var hadDuplicateFolder = false
     package var seconds = 0.0

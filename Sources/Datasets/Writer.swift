@@ -91,8 +91,12 @@ package struct DatasetMember: Sendable {
   package var id: String
   package var samples: Int
   package var part: SplitPart
+  /// The streams that were added to its shard, whose statistics the shard does not carry.
+  package var added: [StreamName]
 
-  package init(id: String, samples: Int, part: SplitPart) { (self.id, self.samples, self.part) = (id, samples, part) }
+  package init(id: String, samples: Int, part: SplitPart, added: [StreamName] = []) {
+    (self.id, self.samples, self.part, self.added) = (id, samples, part, added)
+  }
 }
 
 /// Result of publishing the index.

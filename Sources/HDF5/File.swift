@@ -27,17 +27,30 @@ package final class File {
       try hdf5("H5Pset_obj_track_times", path) { H5Pset_obj_track_times(creation, false) }
       try hdf5("H5Pset_link_phase_change", path) { H5Pset_link_phase_change(creation, 1024, 512) }
       return try withPropertyList(chdf5_class_file_access) { access in
-        try hdf5("H5Pset_libver_bounds", path) { H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18) }
-        // Closing the file also closes its open objects: a shard is sealed by `close`, never by a deinit.
-        try hdf5("H5Pset_fclose_degree", path) { H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) }
-        try limitMetadataCache(access, path)
-        try hdf5("H5Pset_driver", path) { H5Pset_driver(access, cgather_driver(), nil) }
-        // Without this buffer small arrays are written in H5Dwrite, which reports a full disk, not later in H5Dclose.
-        try hdf5("H5Pset_sieve_buf_size", path) { H5Pset_sieve_buf_size(access, 0) }
+        try setWriting(access, path)
         let id = try hdf5("H5Fcreate", path) { H5Fcreate(path, chdf5_acc_exclusive(), creation, access) }
         return try File(id: id, path: path)
       }
     }
+  }
+
+  /// Opens a file that `create` has made, to add to it. `H5Fopen`.
+  package static func modify(_ path: String) throws -> File {
+    try withPropertyList(chdf5_class_file_access) { access in
+      try setWriting(access, path)
+      let id = try hdf5("H5Fopen", path) { H5Fopen(path, chdf5_acc_readwrite(), access) }
+      return try File(id: id, path: path)
+    }
+  }
+
+  private static func setWriting(_ access: hid_t, _ path: String) throws {
+    try hdf5("H5Pset_libver_bounds", path) { H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18) }
+    // Closing the file also closes its open objects: a shard is sealed by `close`, never by a deinit.
+    try hdf5("H5Pset_fclose_degree", path) { H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) }
+    try limitMetadataCache(access, path)
+    try hdf5("H5Pset_driver", path) { H5Pset_driver(access, cgather_driver(), nil) }
+    // Without this buffer small arrays are written in H5Dwrite, which reports a full disk, not later in H5Dclose.
+    try hdf5("H5Pset_sieve_buf_size", path) { H5Pset_sieve_buf_size(access, 0) }
   }
 
   /// Limits the cache of chunk indices and headers to 128 KiB as stored, about four times that in memory; otherwise it

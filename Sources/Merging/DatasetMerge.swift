@@ -1,4 +1,3 @@
-import CLinux
 package import Datasets
 import Evidence
 import Foundation
@@ -139,13 +138,7 @@ package struct DatasetMerge: Sendable {
         "\(first.directory) and \(other.directory) were made by different pipelines: \(differences.abridged); convert the takes of one with the pipeline of the other"
       )
     }
-    do {
-      var pipeline = try PipelineFile.parse(first.record.pipeline.canonicalText)
-      pipeline.folder = first.pipelineFolder
-      return pipeline
-    } catch {
-      throw UsageError("\(first.directory): this version of Takeset does not have the pipeline that made it: \(error)")
-    }
+    return try first.pipeline()
   }
 
   /// A pipeline whose steps for the index alone have no options, and so do not differ.
@@ -321,7 +314,7 @@ package struct DatasetMerge: Sendable {
     try Self.reading(self.source(of: member)) { _ in try WrittenShard.checkFolder(of: source) }
     let stamp = try? FileStamp.of(source)
     let target = directory + "/" + DatasetFiles.shard(of: member.entry.id.text)
-    try links ? Self.link(source, to: target) : Self.copy(source, to: target)
+    try links ? Self.link(source, to: target) : SealedFile.copy(source, to: target)
     // What is checked is what is there now: a run may put another shard in the source's place at any time.
     let isSame = try stamp.map { try !links || FileStamp.of(target).isSame(as: $0.description) } ?? false
     let isAsWritten = isSame && stamp?.isSame(as: member.entry.shard ?? "") == true
@@ -354,13 +347,17 @@ package struct DatasetMerge: Sendable {
       throw error
     }
   }
+}
 
-  /// Copies a file within the kernel, which shares blocks where the file system can.
-  private static func copy(_ source: String, to target: String) throws {
-    let file = try InputFile(source)
-    let descriptor = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
-    guard descriptor >= 0 else { throw FileError("create", target) }
-    defer { close(descriptor) }
-    guard clinux_copy(file.descriptor, descriptor, file.stamp.bytes) == file.stamp.bytes else { throw FileError("copy", source) }
+extension Dataset {
+  /// The pipeline that made it. Throws `UsageError` where this version does not have it.
+  func pipeline() throws -> Pipeline {
+    do {
+      var pipeline = try PipelineFile.parse(record.pipeline.canonicalText)
+      pipeline.folder = pipelineFolder
+      return pipeline
+    } catch {
+      throw UsageError("\(directory): this version of Takeset does not have the pipeline that made it: \(error)")
+    }
   }
 }

@@ -2,8 +2,11 @@ import Datasets
 import Model
 import Steps
 
-/// The shards of a take that are other files than a run has put there, compared with their records: changed, copied or gone.
+/// The shards of a take that are other files than a run has put there, compared with their records: changed, copied or gone; and the streams
+/// that `takeset add` has added.
 struct ChangedShards {
+  /// Sentences about the streams.
+  private let added: [String]
   let reports: [EpisodeID: Result<Verification, any Error>]
 
   /// Compares those of these episodes whose file has another stamp.
@@ -23,19 +26,24 @@ struct ChangedShards {
       }
     }
     self.reports = reports
+    added = entries.filter { !$0.added.isEmpty }.sorted { $0.id < $1.id }.map {
+      "takeset add has added \($0.added.map(\.rawValue).joined(separator: ", ")) to \(DatasetFiles.shard(of: $0.id.text))"
+    }
   }
 
-  /// The reason why these shards are not deleted: another program has added to them. `nil` where none has.
+  /// The reason why these shards are not deleted: takeset add or another program has added to them. `nil` where none has.
   var additions: String? {
-    let notes = reports.sorted { $0.key < $1.key }.flatMap { id, result -> [String] in
-      let path = DatasetFiles.shard(of: id.text)
-      switch result {
-      case .failure(let error): return ["\(path) was changed and cannot be compared (\(error))"]
-      case .success(let report) where report.added.isEmpty: return []
-      case .success(let report) where report.isSound: return report.notes
-      case .success(let report): return ["\(report.added.joined(separator: ", ")) was added by another program, and \(path) is damaged"]
+    let notes =
+      added
+      + reports.sorted { $0.key < $1.key }.flatMap { id, result -> [String] in
+        let path = DatasetFiles.shard(of: id.text)
+        switch result {
+        case .failure(let error): return ["\(path) was changed and cannot be compared (\(error))"]
+        case .success(let report) where report.added.isEmpty: return []
+        case .success(let report) where report.isSound: return report.notes
+        case .success(let report): return ["\(report.added.joined(separator: ", ")) was added by another program, and \(path) is damaged"]
+        }
       }
-    }
     guard !notes.isEmpty else { return nil }
     return "\(notes.joined(separator: "; ")); the episode is kept as it is, and --replace gives up what was added"
   }

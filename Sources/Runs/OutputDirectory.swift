@@ -16,7 +16,7 @@ package final class OutputDirectory: Sendable {
   /// Creates the directory if needed. Throws `UsageError` when it is inside an input, `OutputFailure` when it cannot be written.
   ///
   /// - Parameter removesLeftovers: Whether no other process can be writing there, so that unfinished files are left over from a killed run.
-  init(_ given: String, inputs: [String], removesLeftovers: Bool = true) throws {
+  package init(_ given: String, inputs: [String], removesLeftovers: Bool = true) throws {
     path = Directory.absolute(given)
     for input in inputs {
       let root = Directory.absolute(input)

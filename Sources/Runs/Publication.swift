@@ -20,7 +20,7 @@ package struct Publication {
   /// The parts that takes keep, by their ids, where the pipeline's rule deals the others.
   package var earlierParts: [String: SplitPart] = [:]
   /// Ids of episodes that are kept although their inputs are gone.
-  var vanished: Set<String> = []
+  package var vanished: Set<String> = []
   /// Places that the search for takes passed over, for the manifest.
   var ignored: [Finding] = []
   /// The datasets that the episodes come from, for the manifest.
@@ -28,6 +28,8 @@ package struct Publication {
   /// The record whose pipeline and digests stand in the manifest as they are, because its shards carry them: an earlier version had other
   /// options. `nil` for those of `pipeline`.
   package var recorded: ManifestRecord?
+  /// Whether the episodes are those of `recorded`, whose split and findings about the dataset stay, and whose takes are no other ones.
+  package var keepsEpisodes = false
 
   package init(pipeline: Pipeline, tool: ToolIdentity, started: Date, commandLine: [String]) {
     (self.pipeline, self.tool, self.started, self.commandLine) = (pipeline, tool, started, commandLine)
@@ -39,7 +41,7 @@ package struct Publication {
     let written = entries.filter { $0.outcome == .written }
     let digest = recorded?.pipelineDigest ?? pipeline.digest().description
     let split = split(written)
-    let members = zip(written, split.parts).map { DatasetMember(id: $0.id.text, samples: $0.framesOut, part: $1) }
+    let members = zip(written, split.parts).map { DatasetMember(id: $0.id.text, samples: $0.framesOut, part: $1, added: $0.added) }
     let readers = Set(written.map { $0.reader ?? "" })
     let identity = ShardIdentity(
       reader: readers.count == 1 ? readers.first ?? "" : "takeset", toolVersion: tool.version, pipelineDigest: digest)
@@ -55,7 +57,12 @@ package struct Publication {
       let stamp = IndexStamp(
         directory + "/" + DatasetFiles.index, of: entries, pipeline: pipeline, splitFile: splitFile,
         vanished: entries.map(\.id.text).filter(vanished.contains), ignored: ignored)
-      let said = index.findings
+      var said = index.findings
+      if keepsEpisodes, let recorded {
+        // What holds of the streams that were there is found again.
+        said.removeAll(where: recorded.findings.contains)
+        index.findings = recorded.findings + said
+      }
       index.findings += ignored
       var manifest = Manifest(
         tool: tool, pipeline: recorded?.pipeline ?? pipeline.canonical(), pipelineDigest: digest,
@@ -82,6 +89,7 @@ package struct Publication {
       DatasetSplit.Episode(
         id: $0.id, reader: $0.reader ?? "", group: $0.group(by: grouping), content: $0.inputDigest, recording: $0.recording)
     }
+    if keepsEpisodes, let recorded { return DatasetSplit(recorded: recorded.splits, written.map(\.id.text)) }
     if let parts { return DatasetSplit(episodes, keeping: written.map { parts[$0.id.text] ?? .train }) }
     return DatasetSplit(episodes, rule: pipeline.split, file: splitFile, earlier: earlierParts)
   }
@@ -132,10 +140,11 @@ struct IndexStamp {
     let split = splitFile.map { ["split file \($0.digest)"] } ?? []
     let (hasher, grouping) = (SHA256(), pipeline.split?.grouping)
     for entry in entries.sorted(by: { $0.id < $1.id }) {
-      let words = [
-        entry.id.text, entry.outcome.rawValue, entry.inputDigest ?? "", entry.toolVersion, entry.keys ?? "",
-        entry.group(by: grouping) ?? "",
-      ]
+      let words =
+        [
+          entry.id.text, entry.outcome.rawValue, entry.inputDigest ?? "", entry.toolVersion, entry.keys ?? "",
+          entry.group(by: grouping) ?? "",
+        ] + entry.added.map(\.rawValue)
       hasher.update(Array((words.joined(separator: "\0") + "\n").utf8))
     }
     let gone = vanished.isEmpty ? [] : ["vanished \(Digest.of(pieces: vanished.sorted().map { Array("\($0)\n".utf8) }))"]

@@ -34,7 +34,7 @@ struct UpToDateCheck: Sendable {
     return .kept("\(reason ?? "it should be converted again"), but \(kept)")
   }
 
-  /// Returns the reason why a take's episodes are not deleted: another program has added to their shards. `nil` where none has, or with
+  /// Returns the reason why a take's episodes are not deleted: something was added to their shards. `nil` where nothing was, or with
   /// `--replace`.
   func additions(to take: String) -> String? { additions(changedShards(of: take)) }
 
@@ -99,7 +99,7 @@ struct UpToDateCheck: Sendable {
   private func isSame(_ entry: Journal.Entry, _ task: TakeTask) -> Bool {
     entry.pipeline == conversion.digest && entry.toolVersion == conversion.tool.version && entry.reader == task.reader.name
       && entry.outcome != .failed && (entry.keys == nil || entry.keys == TakeConversion.keysWord(conversion.context))
-      && !entry.hadDuplicateFolder
+      && !entry.hadDuplicateFolder && (entry.added.isEmpty || !replaces)
   }
 
   static func stamp(of path: String) -> String? { try? FileStamp.of(path).description }

@@ -1,4 +1,5 @@
 import Datasets
+import Merging
 import Runs
 import Steps
 import Uploader
@@ -10,6 +11,7 @@ protocol ExitCoded: Error {
 
 extension UsageError: ExitCoded { var exitCode: Int32 { 64 } }
 extension PipelineFileError: ExitCoded { var exitCode: Int32 { 64 } }
+extension UnusableValues: ExitCoded { var exitCode: Int32 { 65 } }
 extension ExportRefusal: ExitCoded { var exitCode: Int32 { 65 } }
 extension OutputExists: ExitCoded { var exitCode: Int32 { 73 } }
 extension VersionMismatch: ExitCoded { var exitCode: Int32 { 78 } }

@@ -187,6 +187,9 @@ private struct TraceText {
       lines.append(line("from", "\(whose)\(origin.words.onOneLine)\(weight)", indent: 2))
       if let text = origin.place.text { lines.append(line("", Self.shortened(text), indent: 2)) }
     }
+    if let addition = stream.addition {
+      lines.append(line("from", "\(addition.file.onOneLine), by takeset add, sha256 \(addition.digest)", indent: 2))
+    }
     if !stream.candidates.isEmpty {
       lines.append(line("from", "by the name: \(stream.candidates.prefix(3).map(\.path).joined(separator: " or "))", indent: 2))
     }
@@ -211,6 +214,7 @@ private struct TraceText {
   }
 
   private func sample(_ stream: TracedStream) -> String {
+    if stream.addition != nil { return stream.isValid == false ? "none for the row" : "one value for the row" }
     if let rows = stream.inputRows {
       let words = rows.count == 1 ? "row \(rows.lowerBound)" : "rows \(rows.lowerBound) to \(rows.upperBound)"
       return

@@ -13,29 +13,36 @@ package enum ExternalCheck {
     report.catching(output.path) { report in
       let file = try File.open(path)
       defer { try? file.close() }
-      var attributes = AttributeList()
-      for object in ["/", "/data", "/\(ShardNames.data)"] {
-        let group = object == "/" ? file.root : try file.root.group(String(object.dropFirst()))
-        try note(group, object, ours(object), in: &attributes)
-      }
       for array in output.arrays {
         let name = "\(output.path):\(array.path)"
         report.noteDataset()
         report.catching(name) { report in try check(array, file.root, name, into: &report) }
-        if let dataset = try? file.root.dataset(String(array.path.dropFirst())) {
-          try note(dataset, array.path, nil, in: &attributes)
-        }
-        guard array.digestOf == .rows else { continue }
-        let rows = ShardNames.rowDigests(of: array.path)
-        if let dataset = try? file.root.dataset(rows) { try note(dataset, "/" + rows, nil, in: &attributes) }
       }
-      if attributes.digest != output.attributesDigest { report.differ(output.path, "attributes have changed") }
+      if try attributesDigest(of: output.arrays, in: file.root) != output.attributesDigest {
+        report.differ(output.path, "attributes have changed")
+      }
       let additions = try additions(to: file.root, output)
       // A run that was killed may have left a later shard of the take than its record.
       let isOwn = try !report.isSound && !additions.isEmpty && isAsWritten(path, additions)
       report.add(isOwn ? [] : additions, to: output, now: try FileStamp.of(path).bytes)
     }
     return report
+  }
+
+  /// The digest of the attributes that Takeset has set on a shard with these arrays.
+  static func attributesDigest(of arrays: [ArrayRecord], in root: Group) throws -> Digest {
+    var attributes = AttributeList()
+    for object in ["/", "/data", "/\(ShardNames.data)"] {
+      let group = object == "/" ? root : try root.group(String(object.dropFirst()))
+      try note(group, object, ours(object), in: &attributes)
+    }
+    for array in arrays {
+      if let dataset = try? root.dataset(String(array.path.dropFirst())) { try note(dataset, array.path, nil, in: &attributes) }
+      guard array.digestOf == .rows else { continue }
+      let rows = ShardNames.rowDigests(of: array.path)
+      if let dataset = try? root.dataset(rows) { try note(dataset, "/" + rows, nil, in: &attributes) }
+    }
+    return attributes.digest
   }
 
   /// Whether a shard that is not the recorded one is as Takeset wrote it: each array agrees with the digest that it carries, and there is nothing
@@ -46,7 +53,7 @@ package enum ExternalCheck {
   }
 
   /// Returns the additions to a shard that its record does not name: paths of objects, and of attributes as `/data/demo_0@task`.
-  private static func additions(to root: Group, _ output: OutputRecord) throws -> [String] {
+  static func additions(to root: Group, _ output: OutputRecord) throws -> [String] {
     var arrays: Set<String> = []
     for array in output.arrays {
       arrays.insert(array.path)

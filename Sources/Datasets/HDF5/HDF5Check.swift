@@ -57,7 +57,7 @@ struct HDF5Check {
   }
 
   /// Checks the logical content of every array, read without the library; the structure is known to be unchanged.
-  private func checkArrays(_ output: OutputRecord, _ shard: WrittenShard, into report: inout Verification) throws {
+  func checkArrays(_ output: OutputRecord, _ shard: WrittenShard, into report: inout Verification) throws {
     let arrays = output.arrays.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) }
     let checksums = try shard.checksums(of: arrays.compactMap { array in Layout(array).map { (String(array.path.dropFirst()), $0) } })
     for array in output.arrays {

@@ -169,8 +169,11 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     let statistics = try writeStatistics(columns.statistics)
     digests[layout.checksums] = try writeChecksums(statistics)
     var records: [ArrayRecord] = []
-    for (array, planned) in layout.arrays.enumerated() { try describe(datasets[array], planned, digests[array], in: &records) }
-    try describe(statistics.dataset, statistics.planned, statistics.digest, in: &records)
+    func describe(_ dataset: HDF5Array, _ planned: ShardLayout.Planned, _ digest: Digest?) throws {
+      if let record = try planned.describe(dataset, digest, noting: &attributes) { records.append(record) }
+    }
+    for (array, planned) in layout.arrays.enumerated() { try describe(datasets[array], planned, digests[array]) }
+    try describe(statistics.dataset, statistics.planned, statistics.digest)
     try writeGroupAttributes()
     try file.close()
     growth.finished()
@@ -219,21 +222,6 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
 
   /// Fewer may be of a camera that lies still.
   private static let fewestRepeated = 18
-
-  /// Sets an array's attributes and adds its record.
-  private func describe(
-    _ dataset: HDF5Array, _ planned: ShardLayout.Planned, _ digest: Digest?, in records: inout [ArrayRecord]
-  ) throws {
-    var own = planned.attributes
-    if let scope = planned.digestOf, let digest {
-      own["sha256_of"] = .text(scope.rawValue)
-      own["sha256"] = .text(digest.description)
-      var record = planned.record
-      (record.digest, record.digestOf) = (digest, scope)
-      records.append(record)
-    }
-    try attributes.set(own, on: dataset, path: "/" + planned.path)
-  }
 
   func publish() throws { try SealedFile.seal(temporary, as: path) }
 

@@ -29,6 +29,20 @@ package struct ShardLayout: Sendable {
       ArrayRecord(
         path: "/" + path, dtype: layout.type.numpyName, shape: layout.dims, chunk: layout.chunk, filters: layout.filters)
     }
+
+    /// Sets the attributes of the array that was written, and returns its record; `nil` for one without a digest.
+    func describe(_ dataset: HDF5Array, _ digest: Digest?, noting list: inout AttributeList) throws -> ArrayRecord? {
+      guard let scope = digestOf, let digest else {
+        try list.set(attributes, on: dataset, path: "/" + path)
+        return nil
+      }
+      var (own, record) = (attributes, self.record)
+      own["sha256_of"] = .text(scope.rawValue)
+      own["sha256"] = .text(digest.description)
+      (record.digest, record.digestOf) = (digest, scope)
+      try list.set(own, on: dataset, path: "/" + path)
+      return record
+    }
   }
 
   /// A stream of images, depth or confidence: one chunk per row.
@@ -151,6 +165,18 @@ package struct ShardLayout: Sendable {
       for array in [raster.samples, raster.mask, raster.next?.samples, raster.next?.mask].compactMap(\.self) { addRowDigests(of: array) }
     }
     addChecksums()
+  }
+
+  /// The arrays of a vector that is added to an episode which is written already. None is compressed: the checksums of compressed chunks stand
+  /// together, and those of the episode stay as they are.
+  init(adding name: StreamName, _ stream: SampleStream, to episode: Episode) {
+    var own = episode
+    own.streams = [name: stream]
+    (self.episode, compression, imageCompression) = (own, .level(0), .level(0))
+    blocks = Self.blocks(of: own)
+    addVector(name, stream.spec, hasRaw: false)
+    if episode.storesNextObservations { addNextObservations([(name, stream.spec)]) }
+    addRows(name, stream)
   }
 
   /// The blocks of the rows of images, depth and confidence.

@@ -20,6 +20,21 @@ struct ShardStatistics {
       meaning = Meaning(unit: spec.unit, type: spec.type.rawValue, axes: frame?.cameraAxes.rawValue, channels: statistics.channels)
     }
 
+    /// The statistics of a vector that was added to a shard.
+    init(added name: StreamName, in shard: Group) throws {
+      let array = try StoredEpisode(shard).observation(name.rawValue)
+      guard array.type == .float32, array.dims.count == 2, array.dims[1] > 0 else {
+        throw HDF5Error(call: "read", target: array.name, message: "expected rows of numbers")
+      }
+      (self.name, shape) = (name.rawValue, [array.dims[1]])
+      statistics = Statistics(channels: shape[0], .floats)
+      // What is absent is NaN.
+      for (index, value) in try array.readAll(as: Float.self).enumerated() where value.isFinite {
+        statistics.add(value, channel: index % shape[0])
+      }
+      meaning = Meaning(unit: try array.textAttribute("unit") ?? "", type: ScalarType.float32.rawValue, axes: nil, channels: shape[0])
+    }
+
     fileprivate init?(_ json: JSONValue) {
       guard let name = json["name"]?.string, let meaning = Meaning(json), let statistics = Statistics(json),
         statistics.channels == meaning.channels

@@ -76,6 +76,19 @@ package struct TakeRecord: Sendable, Equatable {
     }
   }
 
+  /// A stream that `takeset add` has added to the episode.
+  package struct Addition: Sendable, Equatable {
+    package var stream: StreamName
+    /// The name of the file that the values were in, without its folder, and the digest of its bytes.
+    package var file: String
+    package var digest: Digest
+    package var unit: String
+
+    package init(stream: StreamName, file: String, digest: Digest, unit: String) {
+      (self.stream, self.file, self.digest, self.unit) = (stream, file, digest, unit)
+    }
+  }
+
   package var id: EpisodeID
   package var reader: String?
   package var variant: String?
@@ -90,6 +103,7 @@ package struct TakeRecord: Sendable, Equatable {
   package var details: [String: JSONValue]?
   package var verification: JSONValue?
   package var output: OutputRecord?
+  package var additions: [Addition] = []
 
   package init(id: EpisodeID, reader: String?, outcome: Outcome, reason: String? = nil, findings: [Finding]) {
     (self.id, self.reader, self.outcome, self.reason, self.findings) = (id, reader, outcome, reason, findings)
@@ -155,6 +169,15 @@ package struct TakeRecord: Sendable, Equatable {
     id.addMembers(to: &members)
     if let details { members["details"] = .object(details) }
     if let verification { members["verification"] = verification }
+    if !additions.isEmpty {
+      members["additions"] = .array(
+        additions.map {
+          [
+            "stream": .string($0.stream.rawValue), "file": .string($0.file), "sha256": .string($0.digest.description),
+            "unit": .string($0.unit),
+          ]
+        })
+    }
     return members
   }
 }

@@ -20,6 +20,7 @@ extension TakeRecord {
     var (digest, number): (Digest?, Int?)
     var (details, verification): ([String: JSONValue]?, JSONValue?)
     var output: OutputRecord?
+    var additions: [Addition] = []
     try json.members { key in
       switch key {
       case "id": texts[key] = try json.plainName()
@@ -36,6 +37,7 @@ extension TakeRecord {
       case "details": details = try json.optional { try json.object { _ in nil } }
       case "verification": verification = try json.optional { try json.value() }
       case "output": output = try json.optional { try OutputRecord(json) }
+      case "additions": additions = try json.list { try Addition(json) }
       default: return false
       }
       return true
@@ -47,7 +49,7 @@ extension TakeRecord {
     (variant, inputDigest) = (texts["variant"], digest)
     (inputs, streams) = (try lists.inputs.required("inputs"), try lists.streams.required("streams"))
     (alignment, steps) = (try lists.alignment.required("alignment"), try lists.steps.required("steps"))
-    (self.details, self.verification, self.output) = (details, verification, output)
+    (self.details, self.verification, self.output, self.additions) = (details, verification, output, additions)
   }
 }
 
@@ -109,6 +111,23 @@ extension TakeRecord.Input {
     self.init(
       path: try path.required("path"), bytes: Int64(try bytes.required("bytes")), digest: try digest.required("sha256"),
       role: try role.required("role"))
+  }
+}
+
+extension TakeRecord.Addition {
+  fileprivate init(_ reader: JSONReader) throws {
+    var (texts, digest): ([String: String], Digest?) = ([:], nil)
+    try reader.members { key in
+      switch key {
+      case "stream", "file", "unit": texts[key] = try reader.line()
+      case "sha256": digest = try reader.digest()
+      default: return false
+      }
+      return true
+    }
+    self.init(
+      stream: StreamName(try texts["stream"].required("stream")), file: try texts["file"].required("file"),
+      digest: try digest.required("sha256"), unit: try texts["unit"].required("unit"))
   }
 }
 

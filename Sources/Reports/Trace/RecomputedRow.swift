@@ -101,10 +101,12 @@ struct RecomputedRow: Sendable {
     return cell
   }
 
-  /// The first difference from what is stored, in the arrays of a stream or in all. Arrays that another program has added do not count.
-  func difference(from stored: StoredRow, in stream: StreamName? = nil) -> Difference? {
+  /// The first difference from what is stored, in the arrays of a stream or in all. Arrays that were added do not count: those of streams that
+  /// the record names, and others, of which it knows nothing.
+  func difference(from stored: StoredRow, in stream: StreamName? = nil, except added: Set<StreamName> = []) -> Difference? {
     let keys = Set(fields.keys).union(stored.fields.filter { $0.value.recordedDigestOf != nil }.keys).sorted()
     for key in keys where stream.map({ StoredRow.belongs(key, to: $0) }) ?? true {
+      if added.contains(where: { StoredRow.belongs(key, to: $0) }) { continue }
       guard let field = stored.fields[key] else {
         return Difference(path: "/" + key, stored: "absent", recomputed: "present")
       }

@@ -190,6 +190,7 @@ package struct Trace: Sendable {
     for name in names where stream == nil || stream == name {
       if let field = stored.field(of: name) {
         streams.append(TracedStream(name, field, stored))
+        streams[streams.count - 1].addition = record?.additions.first { $0.stream == name }
       } else if let reading = stored.readings.first(where: { $0.name == name }) {
         streams.append(TracedStream(reading, demo: demo))
       }
@@ -204,6 +205,11 @@ package struct Trace: Sendable {
   /// Opens the take again, finds the samples' places, compares the files, and makes the row again.
   private mutating func retrace(_ record: TakeRecord, _ dataset: Dataset, _ request: Request) {
     var files: Set<String> = []
+    if let addition = record.additions.first(where: { $0.stream == request.stream }) {
+      unavailable = "takeset add has added it from \(addition.file), which is no file of the take"
+      otherInputs = record.inputs.count
+      return
+    }
     if let location {
       do {
         let take = try TracedTake(
@@ -220,7 +226,7 @@ package struct Trace: Sendable {
     }
     if files.isEmpty {
       let made = Set(record.steps.compactMap { TracedStep($0).madeStream })
-      for index in streams.indices where streams[index].hasSample && !made.contains(streams[index].name) {
+      for index in streams.indices where streams[index].hasSample && !made.contains(streams[index].name) && streams[index].addition == nil {
         streams[index].candidates = TracedInput.candidates(
           streams[index].kind, number: streams[index].sourceIndex ?? -1, among: record.inputs)
         files.formUnion(streams[index].candidates.map(\.path))
@@ -233,6 +239,9 @@ package struct Trace: Sendable {
     }
   }
 
+  /// The streams that come from files beside the take, and cannot be made of it.
+  private var added: Set<StreamName> { Set(record?.additions.map(\.stream) ?? []) }
+
   /// Traces the streams in the take and makes the row again; returns the files that samples are in. Throws `Unavailable`.
   private mutating func follow(_ take: TracedTake, _ stream: StreamName?) throws -> Set<String> {
     guard take.episode.frames.count == rows else {
@@ -244,9 +253,9 @@ package struct Trace: Sendable {
       let again = try RecomputedRow(row, of: take.episode, stored: take.pipeline.writer.storage)
       remade = again
       if let stored {
-        difference = again.difference(from: stored, in: stream)
+        difference = again.difference(from: stored, in: stream, except: added)
         isReproduced = difference == nil
-        for index in streams.indices where streams[index].kind != "inertial" {
+        for index in streams.indices where streams[index].kind != "inertial" && streams[index].addition == nil {
           streams[index].isReproduced = again.difference(from: stored, in: streams[index].name) == nil
         }
       }

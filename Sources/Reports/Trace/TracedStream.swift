@@ -31,6 +31,8 @@ package struct TracedStream: Sendable {
   package var inputRows: ClosedRange<Int>?
   /// Files that may hold the sample, by their names alone, where the take is gone.
   package var candidates: [TakeRecord.Input] = []
+  /// The file that `takeset add` has added the stream from.
+  package var addition: TakeRecord.Addition?
   /// The reason why the sample could not be read.
   package var unreadable: String?
   /// Path of the array in the file, its type and the shape of the row.
@@ -125,6 +127,7 @@ package struct TracedStream: Sendable {
         "streams": .array(inputs.map { .string($0.rawValue) }), "rows": [JSONValue(inputRows.lowerBound), JSONValue(inputRows.upperBound)],
       ]
     }
+    if let addition { members["added"] = ["file": .string(addition.file), "sha256": .string(addition.digest.description)] }
     if !candidates.isEmpty { members["candidates"] = .array(candidates.map { .string($0.path) }) }
     return .object(members)
   }

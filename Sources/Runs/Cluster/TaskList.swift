@@ -151,7 +151,7 @@ package struct TaskList: Sendable {
   }
 
   /// Whether a directory has tasks of which `publish` has not yet made a dataset; of whatever version. Throws `FileError`.
-  static func hasUnpublished(in directory: String) throws -> Bool {
+  package static func hasUnpublished(in directory: String) throws -> Bool {
     guard try Directory.kind(at: directory + "/" + DatasetFiles.tasks) == .file else { return false }
     let mark = directory + "/" + mark
     guard try Directory.kind(at: mark) == .file else { return true }
