@@ -5,20 +5,22 @@ import Foundation
 ///     try Interpreter(nil).executable                                      // /home/ann/venv/bin/python3
 package struct Interpreter: Sendable {
   package let executable: String
+  private static let none = "none"
   /// Where its programs, its library and its packages are.
   let folders: [String]
 
   /// Finds the interpreter: `path`, or else `$TAKESET_PYTHON`, or else `python3` of PATH, which is that of an active environment. It is asked where
   /// its folders are.
   ///
-  /// - Throws: `StepMistake` where there is none, or none that answers.
+  /// - Throws: `StepMistake` where there is none, none that answers, or where the name is `none`, by which steps are not called.
   package init(_ path: String?) throws {
     let environment = ProcessInfo.processInfo.environment
     let named = [path, environment["TAKESET_PYTHON"]].compactMap(\.self).first { !$0.isEmpty }
+    if named == Self.none { throw StepMistake("the pipeline has steps in Python, and --python none does not call any") }
     let remedy = "name one by --python or TAKESET_PYTHON, or activate an environment"
-    let places = (environment["PATH"] ?? "").split(separator: ":").map { "\($0)/python3" }
-    let found = named ?? places.first { access($0, X_OK) == 0 }
-    guard let found else {
+    let name = named ?? "python3"
+    let places = name.contains("/") ? [name] : (environment["PATH"] ?? "").split(separator: ":").map { "\($0)/\(name)" }
+    guard let found = places.first(where: { access($0, X_OK) == 0 }) ?? named else {
       throw StepMistake("there is no python3 in PATH; \(remedy)")
     }
     guard let answer = Self.ask(found) else { throw StepMistake("\(found) is no Python that runs; \(remedy)") }

@@ -29,7 +29,9 @@ struct TakesetCommand: ParsableCommand {
       """,
     version: "takeset \(tool.version) (\(tool.revision))",
     // Hidden ones.
-    subcommands: [CheckExternalCommand.self, PackCopyCommand.self, ConvertTakeCommand.self, GenerateCommand.self],
+    subcommands: [
+      CheckExternalCommand.self, PackCopyCommand.self, ConvertTakeCommand.self, GenerateCommand.self, PipelineFilesCommand.self,
+    ],
     groupedSubcommands: [
       CommandGroup(
         name: "Everyday",

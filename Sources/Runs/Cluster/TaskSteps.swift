@@ -12,9 +12,8 @@ struct TaskSteps {
   private let name: String
 
   init(of pipeline: Pipeline) {
-    let recorded = pipeline.transforms.compactMap { ($0 as? any ProgrammedTransform)?.recorded?["digests"]?.object }
     name = String(pipeline.conversionDigest().description.prefix(16))
-    digests = recorded.reduce(into: [:]) { $0.merge($1.compactMapValues(\.string)) { $1 } }
+    digests = pipeline.stepFiles
   }
 
   /// The folder, in the directory of a batch, from which the files have the same relative paths. Those that are above the pipeline file are
@@ -40,5 +39,13 @@ struct TaskSteps {
         }
       }
     }
+  }
+}
+
+extension Pipeline {
+  /// The files that its steps in Python were loaded from, with what these read: their digests by path from the folder of the pipeline file.
+  package var stepFiles: [String: String] {
+    let recorded = transforms.compactMap { ($0 as? any ProgrammedTransform)?.recorded?["digests"]?.object }
+    return recorded.reduce(into: [:]) { $0.merge($1.compactMapValues(\.string)) { $1 } }
   }
 }

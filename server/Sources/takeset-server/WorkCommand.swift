@@ -27,6 +27,8 @@ struct WorkCommand: AsyncParsableCommand {
   @Option(help: "What the server calls this worker; by default the machine's name.") var name: String?
   @Option(help: ArgumentHelp("Where captures are while they are converted; by default TMPDIR.", valueName: "dir")) var scratch: String?
   @Option(help: "The command takeset, if it is neither next to this one nor on PATH.") var takeset: String?
+  @Option(help: ArgumentHelp("The Python that calls the pipeline's own steps; without it, a pipeline that has some is refused.", valueName: "path"))
+  var python: String?
   @Flag(help: "End when nothing waits.") var untilIdle = false
 
   func validate() throws {
@@ -38,6 +40,7 @@ struct WorkCommand: AsyncParsableCommand {
     do { options.server = try ServerAddress(to).text } catch { throw ValidationError("\(error)") }
     options.key = key ?? ProcessInfo.processInfo.environment["TAKESET_KEY"].flatMap { $0.isEmpty ? nil : $0 }
     (options.certificates, options.jobs, options.takeset, options.endsWhenIdle) = (caCert, jobs, takeset, untilIdle)
+    options.python = python.map { $0.contains("/") ? URL(fileURLWithPath: $0).standardizedFileURL.path : $0 }
     options.name = name ?? ProcessInfo.processInfo.hostName
     options.scratch = scratch ?? NSTemporaryDirectory()
     let worker: Worker

@@ -56,6 +56,8 @@ package struct Configuration: Codable, Equatable, Sendable {
   package var takeset: String?
   /// Pipeline file for all conversions.
   package var pipeline: String?
+  /// The interpreter that calls the pipeline's steps in Python; without one, none is called.
+  package var python: String?
   /// Seconds for a complete request head, and seconds without a byte after which a connection is closed.
   package var headSeconds = 30
   package var idleSeconds = 60

@@ -135,6 +135,7 @@ package struct Setting: Sendable {
     number("worker-silence", "seconds after which a worker that is not heard of loses its capture", \.workerSilence, 4...86_400),
     text("takeset", "the command takeset, if it is neither next to this one nor on PATH", \.takeset),
     text("pipeline", "pipeline file of all conversions", \.pipeline),
+    text("python", "interpreter of the pipeline's steps in Python; without it, a pipeline that has some converts nothing", \.python),
     number("head-seconds", "seconds for a complete request head", \.headSeconds, 1...3600),
     number("idle-seconds", "seconds without a byte after which a connection is closed", \.idleSeconds, 1...86_400),
     number("connections", "connections at a time", \.connections, 1...100_000),

@@ -49,9 +49,7 @@ package struct SetupCheck: Sendable {
     found.append(await standby((try? database.get())?.copies ?? .init()))
     found.append(await converter())
     if let path = configuration.pipeline {
-      let isReadable = access(path, R_OK) == 0
-      found.append(
-        isReadable ? .ok("pipeline", path) : .problem("pipeline", "\(path) cannot be read", "name a file that this user may read"))
+      found.append(await pipeline(path))
     }
     found.append(certificate())
     for (option, address) in [("listen", Optional(configuration.listen)), ("camera-listen", configuration.cameraListen)] {
@@ -177,6 +175,17 @@ package struct SetupCheck: Sendable {
         "converter", "\(command.path) is \(said), and the server \(CaptureServer.version)", "install both of the same version")
     }
     return .ok("converter", "\(command.path) is \(said)" + (configuration.conversions == 0 ? ", and --conversions 0 leaves it unused" : ""))
+  }
+
+  private func pipeline(_ path: String) async -> Finding {
+    guard access(path, R_OK) == 0 else { return .problem("pipeline", "\(path) cannot be read", "name a file that this user may read") }
+    do {
+      let files = try await PipelineSource(configuration).contents().files.map(\.name)
+      return .ok("pipeline", files.isEmpty ? path : "\(path), with steps in Python: \(files.joined(separator: ", "))")
+    } catch {
+      let reason = (error as? Failure)?.reason ?? "\(error)"
+      return .problem("pipeline", reason, "mend it; steps in Python need --python, the interpreter that may call them")
+    }
   }
 
   // MARK: Network

@@ -17,6 +17,7 @@ final class ConversionQueue: Service {
   private let conversion: CaptureConversion
   let leases: ConversionLeases
   private let datasets: DatasetKeeper
+  private let pipeline: PipelineSource
   private let turns = Mutex(ConversionTurns())
   /// Captures whose outcome could not be written, such as on a full disk, and why.
   private let unwritten = Mutex<[(capture: Capture, reason: String)]>([])
@@ -30,8 +31,9 @@ final class ConversionQueue: Service {
     self.logger = logger
     conversion = CaptureConversion(
       configuration: configuration, data: data, database: database, store: store,
-      converter: Converter(takeset: TakesetCommand(configuration), logger: logger), logger: logger)
+      converter: Converter(takeset: TakesetCommand(configuration), python: configuration.python, logger: logger), logger: logger)
     leases = ConversionLeases(database: database, duration: Int64(configuration.workerSilence) * 1000)
+    pipeline = PipelineSource(configuration)
     datasets = DatasetKeeper(configuration, data: data, database: database, store: store, logger: logger)
     bells = (0...configuration.conversions).map { _ in AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1)) }
   }
@@ -130,18 +132,14 @@ final class ConversionQueue: Service {
     }
   }
 
-  /// The next capture, for a worker; `nil` if none waits. Throws `Failure` 500 where the server's pipeline cannot be read.
-  func assign(to worker: String) async throws -> WorkAssignment? {
+  /// The next capture, for a worker; `nil` if none waits. Throws `Failure`: 500 where the server's pipeline cannot be used, 409 where it has
+  /// steps in Python and the worker calls none.
+  func assign(to worker: String, callsPython: Bool) async throws -> WorkAssignment? {
     guard data.freeBytes >= configuration.reserve else { return nil }
-    let pipeline: String
-    if let path = configuration.pipeline {
-      guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
-        throw Failure(
-          .internalServerError, "PIPELINE_MISSING", "The server's pipeline cannot be read", reason: "\(path) cannot be read")
-      }
-      pipeline = text
-    } else {
-      pipeline = String(decoding: PackageResources.server_yaml, as: UTF8.self)
+    let pipeline = try await pipeline.contents()
+    guard callsPython || pipeline.files.isEmpty else {
+      throw Failure(
+        .conflict, "NO_PYTHON", "The server's pipeline has steps in Python: start the worker with --python, the interpreter that calls them")
     }
     while let (capture, lease) = try await claim(for: worker), let lease {
       let (files, input, keys) = try await database.pool.read { [configuration] in
@@ -158,7 +156,7 @@ final class ConversionQueue: Service {
         lease: lease, capture: capture.id, input: input.name,
         files: input.files.compactMap { name, place in
           digests[name].map { .init(name: name, place: place, sha256: $0) }
-        }, pipeline: pipeline, keys: keys, seconds: configuration.conversionSeconds, memory: configuration.conversionMemory,
+        }, pipeline: pipeline.text, steps: pipeline.files, keys: keys, seconds: configuration.conversionSeconds, memory: configuration.conversionMemory,
         silence: Double(leases.duration) / 1000)
     }
     return nil

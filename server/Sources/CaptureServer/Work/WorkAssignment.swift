@@ -1,3 +1,5 @@
+import Foundation
+
 /// The facts that a worker needs to convert a capture, besides the bytes of its files.
 struct WorkAssignment: Codable, Sendable {
   struct File: Codable, Sendable {
@@ -9,6 +11,14 @@ struct WorkAssignment: Codable, Sendable {
     var sha256: String
   }
 
+  /// A file of a step in Python.
+  struct StepFile: Codable, Sendable {
+    /// Its path from the folder of the pipeline.
+    var name: String
+    /// Base64 in JSON.
+    var bytes: Data
+  }
+
   /// Names the conversion in what follows.
   var lease: String
   var capture: String
@@ -17,6 +27,8 @@ struct WorkAssignment: Codable, Sendable {
   var files: [File]
   /// The pipeline's file.
   var pipeline: String
+  /// The files of the pipeline's steps in Python.
+  var steps: [StepFile]
   var keys: ConversionKeys?
   /// The limits of a conversion: seconds, and bytes of memory.
   var seconds: Int
@@ -31,6 +43,8 @@ struct WorkRequest: Codable, Sendable {
   var worker: String
   /// Version of the worker's program, which must be the server's.
   var version: String
+  /// Whether it has a Python that may call steps.
+  var callsPython: Bool?
 }
 
 /// The end of a worker's conversion: its result, and the files that were sent.

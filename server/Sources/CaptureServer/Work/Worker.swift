@@ -24,6 +24,8 @@ package struct Worker: Sendable {
     package var scratch = ""
     /// The command `takeset`; by default next to this one, then from PATH.
     package var takeset: String?
+    /// The interpreter that calls a pipeline's steps in Python; without one, none is called.
+    package var python: String?
     /// Whether it ends when nothing waits.
     package var endsWhenIdle = false
 
@@ -173,7 +175,7 @@ package struct Worker: Sendable {
   }
 
   private func ask() async throws -> WorkAssignment? {
-    let body = try JSONAnswer.data(WorkRequest(worker: options.name, version: CaptureServer.version))
+    let body = try JSONAnswer.data(WorkRequest(worker: options.name, version: CaptureServer.version, callsPython: options.python != nil))
     let url = try address("/api/v1/work")
     let answer = try await persist {
       // Also where the task is cancelled meanwhile: what the server has given is given back.
@@ -242,10 +244,19 @@ package struct Worker: Sendable {
   }
 
   private func result(of assignment: WorkAssignment, in work: WorkFolder) async throws -> ConversionResult {
-    let pipeline = work.path + "/pipeline.yaml"
-    try Data(assignment.pipeline.utf8).write(to: URL(fileURLWithPath: pipeline))
+    let folder = work.path + "/pipeline"
+    let name = "pipeline-of-the-server.yaml"
+    let pipeline = folder + "/" + name
+    for file in [.init(name: name, bytes: Data(assignment.pipeline.utf8))] + assignment.steps {
+      guard let name = try? SessionName.file(file.name.split(separator: "/", omittingEmptySubsequences: false).map(String.init)) else {
+        throw Refusal(description: "the server names a file of a step that cannot be one")
+      }
+      let url = URL(fileURLWithPath: folder + "/" + name)
+      try FileManager.default.createDirectory(at: url.deletingLastPathComponent(), withIntermediateDirectories: true)
+      try file.bytes.write(to: url)
+    }
     let limits = ChildProcess.Limits(seconds: assignment.seconds, memory: assignment.memory)
-    let converter = Converter(takeset: TakesetCommand(options.takeset, limits), logger: logger)
+    let converter = Converter(takeset: TakesetCommand(options.takeset, limits), python: options.python, logger: logger)
     do {
       return try await converter.convert(work.path + "/input/" + assignment.input, pipeline: pipeline, keys: assignment.keys, in: work)
     } catch let failure as ChildProcessFailure {
