@@ -78,7 +78,9 @@ struct InputOptions: ParsableArguments {
 /// `--python` of every command that loads a pipeline's steps in Python.
 struct PythonOptions: ParsableArguments {
   @Option(
-    help: ArgumentHelp("The Python of a pipeline's own steps, in place of TAKESET_PYTHON or the python3 of PATH; none refuses such steps.", valueName: "path"),
+    help: ArgumentHelp(
+      "The Python of a pipeline's own steps, in place of TAKESET_PYTHON or the python3 of PATH; none refuses such steps.", valueName: "path"
+    ),
     completion: .file())
   var python: String?
 }

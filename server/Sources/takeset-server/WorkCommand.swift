@@ -27,7 +27,9 @@ struct WorkCommand: AsyncParsableCommand {
   @Option(help: "What the server calls this worker; by default the machine's name.") var name: String?
   @Option(help: ArgumentHelp("Where captures are while they are converted; by default TMPDIR.", valueName: "dir")) var scratch: String?
   @Option(help: "The command takeset, if it is neither next to this one nor on PATH.") var takeset: String?
-  @Option(help: ArgumentHelp("The Python that calls the pipeline's own steps; without it, a pipeline that has some is refused.", valueName: "path"))
+  @Option(
+    help: ArgumentHelp(
+      "The Python that calls the pipeline's own steps; without it, a pipeline that has some is refused.", valueName: "path"))
   var python: String?
   @Flag(help: "End when nothing waits.") var untilIdle = false
 

@@ -139,7 +139,8 @@ final class ConversionQueue: Service {
     let pipeline = try await pipeline.contents()
     guard callsPython || pipeline.files.isEmpty else {
       throw Failure(
-        .conflict, "NO_PYTHON", "The server's pipeline has steps in Python: start the worker with --python, the interpreter that calls them")
+        .conflict, "NO_PYTHON", "The server's pipeline has steps in Python: start the worker with --python, the interpreter that calls them"
+      )
     }
     while let (capture, lease) = try await claim(for: worker), let lease {
       let (files, input, keys) = try await database.pool.read { [configuration] in
@@ -156,7 +157,8 @@ final class ConversionQueue: Service {
         lease: lease, capture: capture.id, input: input.name,
         files: input.files.compactMap { name, place in
           digests[name].map { .init(name: name, place: place, sha256: $0) }
-        }, pipeline: pipeline.text, steps: pipeline.files, keys: keys, seconds: configuration.conversionSeconds, memory: configuration.conversionMemory,
+        }, pipeline: pipeline.text, steps: pipeline.files, keys: keys, seconds: configuration.conversionSeconds,
+        memory: configuration.conversionMemory,
         silence: Double(leases.duration) / 1000)
     }
     return nil

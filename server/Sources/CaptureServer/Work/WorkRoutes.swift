@@ -62,7 +62,9 @@ struct WorkRoutes {
         .conflict, "OTHER_VERSION", "The server is version \(CaptureServer.version): a worker of another one may convert differently")
     }
     let worker = ClientName.shown(asked.worker)
-    guard let assignment = try await conversions.assign(to: worker, callsPython: asked.callsPython == true) else { return Response(status: .noContent) }
+    guard let assignment = try await conversions.assign(to: worker, callsPython: asked.callsPython == true) else {
+      return Response(status: .noContent)
+    }
     context.logger.info("capture \(assignment.capture): the worker \(worker) converts it")
     return try JSONAnswer.response(Answer(assignment, context))
   }
