@@ -82,7 +82,7 @@ let package = Package(
       swiftSettings: settings),
     .target(
       name: "Exports", dependencies: ["Datasets", "Evidence", "HDF5", "Media", "Model", "Steps"], swiftSettings: settings),
-    .target(name: "Merging", dependencies: ["Datasets", "Evidence", "HDF5", "Model", "Readers", "Runs", "Steps"], swiftSettings: settings),
+    .target(name: "Merging", dependencies: ["Datasets", "Evidence", "HDF5", "Model", "Runs", "Steps"], swiftSettings: settings),
     .target(name: "Provenance", dependencies: ["Datasets", "Evidence", "HDF5", "Model", "Steps"], swiftSettings: settings),
     .target(
       name: "Loaders", dependencies: ["Datasets", "Evidence", "HDF5", "Media", "Model", "Rasters", "Steps", "Transforms"],

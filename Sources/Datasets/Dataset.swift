@@ -69,13 +69,7 @@ package struct Dataset: Sendable {
   package var pipelineFolder: String? { manifest.run["pipeline_folder"]?.string }
 
   /// The part of each written episode.
-  package var parts: [String: SplitPart] {
-    var parts: [String: SplitPart] = [:]
-    for part in SplitPart.allCases {
-      for id in record.splits[part.rawValue]?.array ?? [] { if let id = id.string { parts[id] = part } }
-    }
-    return parts
-  }
+  package var parts: [String: SplitPart] { record.parts }
 
   /// The episode of a written take. Throws `ExportRefusal` where its shard cannot be read.
   package func episode(_ take: TakeEntry) throws -> Episode {

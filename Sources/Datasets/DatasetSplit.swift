@@ -1,4 +1,4 @@
-package import Evidence
+import Evidence
 package import Model
 package import Steps
 
@@ -63,9 +63,8 @@ package struct DatasetSplit {
   }
 
   /// The split that a manifest records, of a dataset whose episodes stay.
-  package init(recorded split: [String: JSONValue], _ ids: [String]) {
-    var parts: [String: SplitPart] = [:]
-    for part in SplitPart.allCases { for id in split[part.rawValue]?.array ?? [] { if let id = id.string { parts[id] = part } } }
+  package init(recorded record: ManifestRecord, _ ids: [String]) {
+    let (split, parts) = (record.splits, record.parts)
     self.parts = ids.map { parts[$0] ?? .train }
     (rule, seed) = (split["rule"]?.string ?? "", split["seed"]?.integer.map { Int(clamping: $0) })
     fileDigest = split["file_sha256"]?.string.flatMap(Digest.init(hex:))

@@ -135,6 +135,11 @@ package final class Group: Object {
     return object.type == H5O_TYPE_GROUP ? .group : object.type == H5O_TYPE_DATASET ? .dataset : .other
   }
 
+  /// Removes a member with everything below it. Its bytes in the file may be used for what is created next. `H5Ldelete`.
+  package func remove(_ member: String) throws {
+    try hdf5("H5Ldelete", path(member)) { H5Ldelete(id, member, chdf5_default) }
+  }
+
   /// Links `member` to an object in another file, whose path is relative to this file. `H5Lcreate_external`.
   package func link(_ member: String, toFile file: String, object: String) throws {
     try hdf5("H5Lcreate_external", path(member)) {

@@ -1,163 +1,188 @@
 package import Evidence
 import Foundation
 import Model
-import Readers
 import Steps
 
 /// Values for the rows of episodes, computed outside: an `.npz` file of NumPy with an array for each episode, or a `.csv` file with a line for
-/// each row. A file may also have one table for a single episode.
+/// each row. A file with the values of one episode need not name it.
 ///
-///     let values = try AddedValues("width.npz", stream: "width")
-///     values.tables["take-1"]?.rows
+///     let values = try AddedValues("width.npz", rows: ["take-1": 120], of: "width", only: nil)
+///     values.tables["take-1"]?.values.count
 package struct AddedValues: Sendable {
-  /// Rows of numbers.
+  /// The numbers of an episode, row after row; NaN where one is absent.
   package struct Table: Sendable {
-    package var rows: Int
     package var width: Int
-    /// Row after row; NaN where a number is absent.
     package var values: [Float]
-    /// The place in the file, for messages: `the array take-1`.
-    package var place: String
-    /// Whether lines name their rows, so that rows after the last one may follow, which have no numbers.
-    package var namesRows = false
   }
 
   /// By the id of their episode.
   package private(set) var tables: [String: Table] = [:]
-  /// The only table of a file that names no episode.
-  package private(set) var single: Table?
   /// The names of a row's numbers, which a CSV file has in its first line.
   package private(set) var elements: [String] = []
-  /// The name of the file, without its folder.
+  /// The name of the file, without its folder, on one line.
   package let name: String
   package let digest: Digest
 
+  /// Rows of the episodes that there are.
+  private let rows: [String: Int]
+  private let stream: String
+  /// The only episode that gets values.
+  private let only: String?
+
   static let mostElements = 4096
-  /// Bytes of a file, and of an array.
+  /// Bytes of a file.
   private static let limit = 1 << 30
 
-  /// Throws `UsageError` where there is no such file, `UnusableValues` for one that has no such values.
-  package init(_ path: String) throws {
+  /// Throws `UsageError` where there is no such file, or where it is of other episodes; `UnusableValues` for one that has no such values.
+  ///
+  /// - Parameter rows: The rows of each episode of the dataset, by its id. Nothing longer is read.
+  /// - Parameter only: The only episode that gets values, if one is named.
+  package init(_ path: String, rows: [String: Int], of stream: String, only: String?) throws {
+    (self.rows, self.stream, self.only) = (rows, stream, only)
     guard try Directory.kind(at: path, followingLinks: true) == .file else { throw UsageError("\(path): there is no such file") }
-    name = URL(fileURLWithPath: path).lastPathComponent
+    name = URL(fileURLWithPath: path).lastPathComponent.onOneLine
     do {
-      let resolved = URL(fileURLWithPath: path).resolvingSymlinksInPath().path
+      let file = try InputFile(URL(fileURLWithPath: path).resolvingSymlinksInPath().path)
       var bytes: [UInt8] = []
-      let file = try InputFile(resolved)
       try file.readAll(limit: Self.limit, into: &bytes)
       digest = Digest.of(bytes)
       switch URL(fileURLWithPath: path).pathExtension.lowercased() {
-      case "npz": try readArrays(resolved)
+      case "npz":
+        bytes = []
+        try readArrays(file)
       case "csv": try readLines(bytes)
       default: throw UsageError("\(path): expected a .npz or a .csv file")
       }
     } catch let error as UnusableValues {
       throw UnusableValues("\(path): \(error.reason)")
+    } catch let mistake as DelimitedText.Mistake {
+      throw UnusableValues("\(path): \(mistake)")
     } catch let failure as TakeFailure {
       throw UnusableValues("\(path): \(failure.message)")
     } catch let error as FileError {
       throw UsageError("\(error)")
     }
+    if let only, tables[only] == nil { throw UsageError("\(path) has no values for \(only)") }
+  }
+
+  /// The episode that a name in the file means; `nil` for another one than the only that gets values.
+  ///
+  /// - Parameter isUnnamed: Whether it is the only table of the file, and its name may be no id.
+  private func episode(named id: String, isUnnamed: Bool) throws -> String? {
+    if rows[id] != nil { return only == nil || only == id ? id : nil }
+    guard isUnnamed else {
+      throw UsageError("\(name): the dataset has no episode \"\(id.onOneLine)\"\(Spelling.hint(for: id, among: Array(rows.keys)))")
+    }
+    if let only { return only }
+    if rows.count == 1 { return rows.first?.key }
+    throw UsageError(
+      "\(name) does not say which of the \(rows.count) episodes its values are of; name each array by the id of its episode, add a column episode, or give --episode"
+    )
   }
 
   // MARK: NumPy
 
-  private mutating func readArrays(_ path: String) throws {
+  private mutating func readArrays(_ file: InputFile) throws {
     var limits = Archive.Limits()
     (limits.maxArchiveGibibytes, limits.maxArchiveRatio) = (1, 1e6)
-    let archive = try Archive(path, format: .zip, limits: limits)
+    let archive = try Archive(file.path, format: .zip, limits: limits)
+    guard archive.stamp == file.stamp else { throw UnusableValues("it was changed while it was read") }
+    func id(_ member: Archive.Member) -> String { member.path.hasSuffix(".npy") ? String(member.path.dropLast(4)) : member.path }
+    if archive.members.isEmpty { throw UnusableValues("it has no arrays") }
     for member in archive.members {
-      let id = member.path.hasSuffix(".npy") ? String(member.path.dropLast(4)) : member.path
-      let bytes: [UInt8]
+      // What NumPy calls an array without a name, and the stream's own name.
+      let isUnnamed = archive.members.count == 1 && ["arr_0", stream].contains(id(member))
+      guard let episode = try episode(named: id(member), isUnnamed: isUnnamed), let count = rows[episode] else { continue }
+      let place = "the array \(id(member).onOneLine)"
+      if tables[episode] != nil { throw UnusableValues("\(place) is there twice") }
       do {
-        bytes = try archive.start(of: member, count: Int(clamping: member.bytes))
+        let header = try NumPyArray(header: archive.start(of: member, count: NumPyArray.headerLimit), of: place)
+        guard header.rows == count else {
+          throw UnusableValues("\(place) has \(counted(header.rows, "row")), and the episode \(episode) has \(count)")
+        }
+        try header.checkSize(member.bytes)
+        var bytes: [UInt8] = []
+        try archive.read(member, into: &bytes)
+        tables[episode] = Table(width: header.width, values: try header.values(in: bytes))
       } catch let error as ArchiveError {
-        throw UnusableValues("the array \(id.onOneLine) cannot be read: \(error)")
-      }
-      do {
-        var table = try NumPyArray(bytes).table()
-        table.place = "the array \(id.onOneLine)"
-        tables[id] = table
-      } catch let error as UnusableValues {
-        throw UnusableValues("the array \(id.onOneLine) \(error.reason)")
+        throw UnusableValues("\(place) cannot be read: \(error)")
       }
     }
-    guard let first = tables.first else { throw UnusableValues("it has no arrays") }
-    if tables.count == 1 { single = first.value }
   }
 
   // MARK: CSV
 
+  /// The columns of a table, by their numbers.
+  private struct Columns {
+    var count: Int
+    var episode: Int?
+    var row: Int?
+    var numbers: [Int]
+  }
+
   private mutating func readLines(_ bytes: [UInt8]) throws {
-    var columns: [String] = []
-    var (episodeColumn, rowColumn): (Int?, Int?)
-    var numbers: [Int] = []
-    var lines: [String: [(row: Int?, line: Int, values: [Float])]] = [:]
-    try CSVFile(bytes, fieldLimit: Self.mostElements + 2).forEachLine { line in
-      let texts = line.fields.indices.map { line.text($0) ?? "" }
-      if columns.isEmpty {
+    var columns: Columns?
+    /// Lines of each episode so far; by its rows, where lines name these, the line of each.
+    var done: [String: Int] = [:]
+    var lines: [String: [Int: Int]] = [:]
+    try DelimitedText(bytes, fieldLimit: Self.mostElements + 2).forEachLine { line in
+      let (texts, place) = (line.fields, "line \(line.number)")
+      guard let columns else {
         let isHeader = texts.contains { Self.number($0) == nil }
-        columns = isHeader ? texts : texts.map { _ in "" }
-        if isHeader {
-          (episodeColumn, rowColumn) = (texts.firstIndex(of: "episode"), texts.firstIndex(of: "row"))
-          if let index = texts.firstIndex(where: { !Self.isName($0) }) {
-            throw UnusableValues(
-              "line \(line.number): column \(index + 1) is named \"\(texts[index].onOneLine)\"; expected a name without blanks")
-          }
-          guard Set(texts).count == texts.count else { throw UnusableValues("line \(line.number): two columns have the same name") }
-        }
-        numbers = columns.indices.filter { $0 != episodeColumn && $0 != rowColumn }
-        guard !numbers.isEmpty else { throw UnusableValues("line \(line.number): there is no column with values") }
-        if isHeader {
-          elements = numbers.map { columns[$0] }
-          return
-        }
+        let own = try Self.columns(isHeader ? texts : texts.map { _ in "" }, at: place, isHeader)
+        columns = own
+        if isHeader { elements = own.numbers.map { texts[$0] } } else { try read(texts, own, place, line.number, &done, &lines) }
+        return
       }
-      guard texts.count == columns.count else {
-        throw UnusableValues("line \(line.number) has \(texts.count) fields; expected \(columns.count)")
-      }
-      let values = try numbers.map { index in
-        guard let value = Self.number(texts[index]) else {
-          throw UnusableValues("line \(line.number): \"\(texts[index].onOneLine)\" is no number; NaN or nothing stands for an absent one")
-        }
-        return try Self.float(value, in: "line \(line.number)")
-      }
-      let row = try rowColumn.map { index in
-        guard let row = Int(texts[index]), row >= 0 else {
-          throw UnusableValues("line \(line.number): the row is \"\(texts[index].onOneLine)\"; expected a whole number from 0")
-        }
-        return row
-      }
-      lines[episodeColumn.map { texts[$0] } ?? "", default: []].append((row, line.number, values))
+      guard texts.count == columns.count else { throw UnusableValues("\(place) has \(texts.count) fields; expected \(columns.count)") }
+      try read(texts, columns, place, line.number, &done, &lines)
     }
-    if lines.isEmpty { throw UnusableValues("it has no lines with values") }
-    for (id, lines) in lines {
-      let place = id.isEmpty ? "the table" : "the part of \(id.onOneLine)"
-      let table = try Self.table(lines, width: numbers.count, place: place)
-      if episodeColumn == nil { single = table } else { tables[id] = table }
+    if done.isEmpty { throw UnusableValues("it has no lines with values") }
+    for (episode, count) in done where columns?.row == nil && count != rows[episode] {
+      throw UnusableValues("it has \(counted(count, "row")) for the episode \(episode), which has \(rows[episode] ?? 0)")
     }
   }
 
-  /// The lines in order, or, where they name their rows, by these; rows without a line have no numbers.
-  private static func table(_ lines: [(row: Int?, line: Int, values: [Float])], width: Int, place: String) throws -> Table {
-    guard lines.first?.row != nil else {
-      return Table(rows: lines.count, width: width, values: lines.flatMap(\.values), place: place)
+  private static func columns(_ names: [String], at place: String, _ isHeader: Bool) throws -> Columns {
+    var columns = Columns(count: names.count, numbers: [])
+    (columns.episode, columns.row) = (names.firstIndex(of: "episode"), names.firstIndex(of: "row"))
+    columns.numbers = names.indices.filter { $0 != columns.episode && $0 != columns.row }
+    if isHeader, let index = names.firstIndex(where: { !isName($0) }) {
+      throw UnusableValues("\(place): column \(index + 1) is named \"\(names[index].onOneLine)\"; expected a name without blanks")
     }
-    let rows = (lines.compactMap(\.row).max() ?? 0) + 1
-    guard rows <= maxRows else { throw UnusableValues("\(place) has a row \(rows - 1); expected at most \(maxRows) rows") }
-    var values = [Float](repeating: .nan, count: rows * width)
-    var known: [Int: Int] = [:]
-    for line in lines {
-      guard let row = line.row else { continue }
-      if let other = known.updateValue(line.line, forKey: row) {
-        throw UnusableValues("line \(line.line): row \(row) is in line \(other) already")
-      }
-      values.replaceSubrange((row * width)..<((row + 1) * width), with: line.values)
-    }
-    return Table(rows: rows, width: width, values: values, place: place, namesRows: true)
+    if isHeader, Set(names).count < names.count { throw UnusableValues("\(place): two columns have the same name") }
+    if columns.numbers.isEmpty { throw UnusableValues("\(place): there is no column with values") }
+    return columns
   }
 
-  private static let maxRows = 1 << 24
+  private mutating func read(
+    _ texts: [String], _ columns: Columns, _ place: String, _ number: Int, _ done: inout [String: Int], _ lines: inout [String: [Int: Int]]
+  ) throws {
+    guard let episode = try episode(named: columns.episode.map { texts[$0] } ?? "", isUnnamed: columns.episode == nil),
+      let count = rows[episode]
+    else { return }
+    var row = done[episode, default: 0]
+    if let column = columns.row {
+      guard let named = Int(texts[column]), named >= 0 else {
+        throw UnusableValues("\(place): the row is \"\(texts[column].onOneLine)\"; expected a whole number from 0")
+      }
+      row = named
+    }
+    guard row < count else { throw UnusableValues("\(place) is row \(row) of the episode \(episode), which has \(count)") }
+    if columns.row != nil, let other = lines[episode, default: [:]].updateValue(number, forKey: row) {
+      throw UnusableValues("\(place): row \(row) is in line \(other) already")
+    }
+    let width = columns.numbers.count
+    var table = tables.removeValue(forKey: episode) ?? Table(width: width, values: [Float](repeating: .nan, count: count * width))
+    for (index, column) in columns.numbers.enumerated() {
+      guard let value = Self.number(texts[column]) else {
+        throw UnusableValues("\(place): \"\(texts[column].onOneLine)\" is no number; NaN or nothing stands for an absent one")
+      }
+      table.values[row * width + index] = try Self.float(value, isWhole: Int(texts[column]) != nil, place)
+    }
+    tables[episode] = table
+    done[episode, default: 0] += 1
+  }
 
   /// A decimal number, or NaN for nothing; `nil` for other text.
   private static func number(_ text: String) -> Double? {
@@ -169,13 +194,19 @@ package struct AddedValues: Sendable {
     !text.isEmpty && text.utf8.count <= 64 && !text.contains(" ") && text.onOneLine == text
   }
 
-  /// The number as it is stored. Throws for one that is infinite, or too large for 32 bits.
-  static func float(_ value: Double, in place: @autoclosure () -> String) throws -> Float {
+  /// The number as it is stored. Throws for one that is infinite, or that 32 bits cannot hold: too large, or a whole number that would be
+  /// another one.
+  static func float(_ value: Double, isWhole: Bool, _ place: @autoclosure () -> String) throws -> Float {
     let stored = Float(value)
-    if !stored.isInfinite { return stored }
-    throw UnusableValues(
-      value.isInfinite
-        ? "has an infinite value in \(place()); NaN stands for an absent one" : "has \(value) in \(place()), too large for a 32-bit number")
+    if stored.isInfinite {
+      throw UnusableValues(
+        value.isInfinite
+          ? "\(place()) has an infinite value; NaN stands for an absent one" : "\(place()) has \(value), too large for a 32-bit float")
+    }
+    if isWhole, Double(stored) != value {
+      throw UnusableValues("\(place()) has \(Int(exactly: value) ?? 0), a whole number that a 32-bit float does not hold exactly")
+    }
+    return stored
   }
 }
 

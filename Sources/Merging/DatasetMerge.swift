@@ -292,6 +292,8 @@ package struct DatasetMerge: Sendable {
     return try zip(members, stamps).map { member, stamp in
       var entry = member.entry
       if let stamp { entry.shard = stamp }
+      // A command that was killed may have noted more than the manifest has.
+      if !entry.added.isEmpty { entry.added = try self.record(of: member).additions.map(\.stream) }
       // Frames of a take, and repeats from before it was split, count once, for the first of its episodes that is here.
       let isFirst = counted.insert(entry.id.take).inserted
       if entry.id.part != nil {

@@ -1,31 +1,74 @@
 import Foundation
+import Model
 import Steps
 
-/// An array in NumPy's format, versions 1 to 3: a header that is a Python dictionary, and the elements.
+/// An array in NumPy's format, versions 1 to 3: a header that is a Python dictionary, and the elements. Rows of numbers only.
 ///
 /// Source: NumPy Enhancement Proposal 1 and `numpy.lib.format`.
 struct NumPyArray {
-  private let shape: [Int]
+  let rows: Int
+  let width: Int
   private let isColumnMajor: Bool
   private let type: String
-  private let data: ArraySlice<UInt8>
+  private let read: Read
+  /// Where the elements begin.
+  private let start: Int
+  /// The array in words: `the array take-1`.
+  private let place: String
 
-  /// Throws `UnusableValues`, whose reason goes on with a sentence about the array.
-  init(_ bytes: [UInt8]) throws {
+  /// Bytes within which a header ends.
+  static let headerLimit = 1 << 14
+
+  /// Throws `UnusableValues` for an array of another shape or type.
+  init(header bytes: [UInt8], of place: String) throws {
     let magic: [UInt8] = [0x93] + Array("NUMPY".utf8)
     guard bytes.count > 12, bytes.starts(with: magic), (1...3).contains(bytes[6]) else {
-      throw UnusableValues("is not an array of NumPy")
+      throw UnusableValues("\(place) is not an array of NumPy")
     }
-    let width = bytes[6] == 1 ? 2 : 4
-    let length = bytes[8..<(8 + width)].reversed().reduce(0) { $0 << 8 | Int($1) }
-    let start = 8 + width + length
-    guard start <= bytes.count else { throw UnusableValues("ends within its header") }
-    let header = String(decoding: bytes[(8 + width)..<start], as: UTF8.self)
+    let size = bytes[6] == 1 ? 2 : 4
+    let length = bytes[8..<(8 + size)].reversed().reduce(0) { $0 << 8 | Int($1) }
+    guard 8 + size + length <= bytes.count else { throw UnusableValues("\(place) ends within its header, or has a very long one") }
+    start = 8 + size + length
+    let header = String(decoding: bytes[(8 + size)..<start], as: UTF8.self)
     guard let type = Self.text(after: "descr", in: header), let order = Self.word(after: "fortran_order", in: header),
-      let extents = Self.shape(in: header)
-    else { throw UnusableValues("has a header that is not understood: \(header.prefix(120).description.onOneLine)") }
-    (self.type, isColumnMajor, shape, data) = (type, order == "True", extents, bytes[start...])
+      let shape = Self.shape(in: header)
+    else { throw UnusableValues("\(place) has a header that is not understood: \(String(header.prefix(120)).onOneLine)") }
+    guard shape.count == 1 || shape.count == 2 else {
+      throw UnusableValues("\(place) has the shape (\(shape.map(String.init).joined(separator: ", "))); expected (rows) or (rows, numbers)")
+    }
+    (self.type, self.place, isColumnMajor, rows, width) = (type, place, order == "True", shape[0], shape.count == 2 ? shape[1] : 1)
+    guard (1...AddedValues.mostElements).contains(width) else {
+      throw UnusableValues("\(place) has \(width) numbers a row; expected 1 to \(AddedValues.mostElements)")
+    }
+    guard let read = Self.reader(type) else {
+      throw UnusableValues(
+        "\(place) has the type \(type.onOneLine); expected floats of 16 to 64 bits, whole numbers or truth values, little-endian")
+    }
+    self.read = read
   }
+
+  private var elementBytes: Int { type.last?.wholeNumberValue ?? 1 }
+
+  /// Throws `UnusableValues` where so many bytes are not what the header says.
+  func checkSize(_ bytes: Int64) throws {
+    let (size, overflow) = rows.multipliedReportingOverflow(by: width * elementBytes)
+    guard !overflow, Int64(size) == bytes - Int64(start) else {
+      throw UnusableValues("\(place) has \(bytes - Int64(start)) bytes; its shape and type say otherwise")
+    }
+  }
+
+  /// The numbers of a complete array, whose size was checked, row after row. Throws `UnusableValues` for one that cannot be stored.
+  func values(in bytes: [UInt8]) throws -> [Float] {
+    let isWhole = !type.contains("f")
+    return try bytes.withUnsafeBytes { bytes in
+      try (0..<(rows * width)).map { index in
+        let element = isColumnMajor ? index % width * rows + index / width : index
+        return try AddedValues.float(read(bytes, start + element * elementBytes), isWhole: isWhole, "row \(index / width) of \(place)")
+      }
+    }
+  }
+
+  // MARK: The header
 
   private static func rest(after key: String, in header: String) -> Substring? {
     guard let found = header.range(of: "'\(key)':") else { return nil }
@@ -48,28 +91,7 @@ struct NumPyArray {
     return extents.contains { $0.map { $0 < 0 } ?? true } ? nil : extents.compactMap(\.self)
   }
 
-  /// The array as rows of numbers. Throws for one of another shape or type.
-  func table() throws -> AddedValues.Table {
-    guard shape.count == 1 || shape.count == 2 else {
-      throw UnusableValues("has the shape (\(shape.map(String.init).joined(separator: ", "))); expected (rows) or (rows, numbers)")
-    }
-    let (rows, width) = (shape[0], shape.count == 2 ? shape[1] : 1)
-    guard (1...AddedValues.mostElements).contains(width) else {
-      throw UnusableValues("has \(width) numbers a row; expected 1 to \(AddedValues.mostElements)")
-    }
-    guard let read = Self.reader(type), let size = type.last?.wholeNumberValue else {
-      throw UnusableValues("has the type \(type.onOneLine); expected numbers of 8 to 64 bits, little-endian, or truth values")
-    }
-    let (bytes, overflow) = rows.multipliedReportingOverflow(by: width * size)
-    guard !overflow, bytes == data.count else { throw UnusableValues("has \(data.count) bytes; its shape and type say otherwise") }
-    let values = try data.withUnsafeBytes { data in
-      try (0..<(rows * width)).map { index in
-        let place = isColumnMajor ? index % width * rows + index / width : index
-        return try AddedValues.float(read(data, place * size), in: "row \(index / width)")
-      }
-    }
-    return AddedValues.Table(rows: rows, width: width, values: values, place: "")
-  }
+  // MARK: Elements
 
   private typealias Read = (UnsafeRawBufferPointer, Int) -> Double
 
@@ -79,6 +101,7 @@ struct NumPyArray {
     }
     func integer<Number: FixedWidthInteger>(_: Number.Type) -> Read { { Double(bits($0, $1) as Number) } }
     switch type {
+    case "<f2": return { Double(HalfFloat.value(bits($0, $1))) }
     case "<f4": return { Double(Float(bitPattern: bits($0, $1))) }
     case "<f8": return { Double(bitPattern: bits($0, $1)) }
     case "|b1", "|u1": return integer(UInt8.self)

@@ -10,15 +10,19 @@ import Steps
 /// Everything is examined before the first shard is written. Shards are written again one after the other, each with its line in the journal,
 /// and then the index and the manifest. After a kill each shard is sound by the old manifest or by the new one, and the same command goes on.
 ///
-///     let addition = StreamAddition(to: "dataset", stream: "width", unit: "m", values: try AddedValues("width.npz"), tool: tool)
+///     var addition = StreamAddition(to: "dataset", stream: "width", from: "width.npz", tool: tool)
+///     addition.unit = "m"
 ///     let summary = try addition.execute()
 package struct StreamAddition {
   package var directory: String
   package var stream: StreamName
-  package var unit: String
-  package var values: AddedValues
+  /// The file with the values.
+  package var file: String
+  package var unit = ""
   /// The id of the only episode that gets the stream; all that the file names without one.
   package var episode: String?
+  /// Whether other values that `takeset add` has added under the name are given up, and objects of other programs that are in the way.
+  package var replaces = false
   package var tool: ToolIdentity
   package var commandLine: [String] = []
   /// The check of shards that another program has written to.
@@ -31,14 +35,16 @@ package struct StreamAddition {
     package var empty = 0
     /// Episodes that had the stream already, with the same values.
     package var unchanged = 0
+    /// Whether the dataset was as it is to be.
+    package var isUpToDate = false
     /// Ids of the episodes that do not have the stream.
     package var others: [String] = []
     package var elements: [String] = []
     package var findings: [Finding] = []
   }
 
-  package init(to directory: String, stream: StreamName, unit: String, values: AddedValues, tool: ToolIdentity) {
-    (self.directory, self.stream, self.unit, self.values, self.tool) = (directory, stream, unit, values, tool)
+  package init(to directory: String, stream: StreamName, from file: String, tool: ToolIdentity) {
+    (self.directory, self.stream, self.file, self.tool) = (directory, stream, file, tool)
   }
 
   /// An episode that gets the stream.
@@ -46,14 +52,15 @@ package struct StreamAddition {
     var entry: Journal.Entry
     var record: TakeRecord
     var addition: ShardAddition
-    /// Whether it has the same stream already.
-    var isDone: Bool
+    var state: State
+
+    enum State { case absent, same, other }
   }
 
   /// Adds the stream.
   ///
   /// Throws `UsageError` for a directory that is no finished dataset, names that it does not have, and a stream that it has;
-  /// `UnusableValues` for a table of another length; `ExportRefusal` for a damaged shard; `OutputFailure`; `CancellationError`.
+  /// `UnusableValues` for a file that does not fit; `ExportRefusal` for a shard that cannot get it; `OutputFailure`; `CancellationError`.
   package func execute(isCancelled: () -> Bool = { false }) throws -> Summary {
     let started = Date()
     if stream.isReserved || !StreamName.isName(stream.rawValue) {
@@ -67,38 +74,47 @@ package struct StreamAddition {
     let output = try OutputDirectory(directory, inputs: [])
     defer { withExtendedLifetime(output) {} }
     // No run writes from here on.
-    let dataset = try Dataset(directory: directory, checks: checks)
-    let journal: Journal
-    do {
-      journal = try Journal(path: directory + "/" + DatasetFiles.journal)
-    } catch {
-      throw OutputFailure(error, writing: directory)
-    }
-    let entries = try self.entries(of: dataset, in: journal)
-    let members = try members(entries, journal)
-    var summary = Summary()
-    summary.elements = members.first?.addition.elements ?? []
+    var dataset = try Dataset(directory: directory, checks: checks)
+    let path = directory + "/" + DatasetFiles.journal
+    let contents = try Journal.contents(at: path)
+    let entries = try entries(of: dataset, contents.entries)
+    let pipeline = try dataset.pipeline()
+    let (values, members) = try self.members(entries) { try contents.record(of: $0.id.text, at: path) }
     for member in members {
       if isCancelled() { throw CancellationError() }
-      let width = member.addition.elements.count
-      summary.rows += member.entry.framesOut
-      summary.empty += stride(from: 0, to: member.addition.values.count, by: max(width, 1)).count { start in
-        member.addition.values[start..<(start + width)].allSatisfy(\.isNaN)
-      }
-      if member.isDone { summary.unchanged += 1 } else { try add(member, to: journal) }
+      if member.state == .absent { try member.addition.check(member.record, in: directory, checks) }
     }
-    summary.episodes = members.count
+    let journal: Journal
+    do { journal = try Journal(path: path, known: contents) } catch { throw OutputFailure(error, writing: directory) }
+    func publish(removing removed: StreamName? = nil) throws -> [Finding] {
+      try self.publish(dataset, pipeline, journal, started, removing: removed)
+    }
+
+    // A record that names other values than the shard has would be damage, so the old stream leaves the manifest first.
+    let replaced = members.filter { $0.state == .other }
+    for member in replaced { try remove(from: member, in: journal) }
+    if !replaced.isEmpty {
+      _ = try publish(removing: stream)
+      dataset = try Dataset(directory: directory, checks: checks)
+    }
+    var summary = Summary()
+    for member in members {
+      if isCancelled() { throw CancellationError() }
+      if member.state == .same { summary.unchanged += 1 } else { try add(member, from: values, to: journal) }
+      let (numbers, width) = (member.addition.values, max(member.addition.elements.count, 1))
+      summary.rows += member.entry.framesOut
+      summary.empty += stride(from: 0, to: numbers.count, by: width).count { numbers[$0..<($0 + width)].allSatisfy(\.isNaN) }
+    }
+    (summary.episodes, summary.elements) = (members.count, members.first?.addition.elements ?? [])
     let added = Set(members.map(\.entry.id))
     summary.others = entries.filter { $0.outcome == .written && !added.contains($0.id) && !$0.added.contains(stream) }.map(\.id.text)
-    if summary.unchanged < summary.episodes || !isPublished(members, dataset) {
-      summary.findings = try publish(dataset, journal, started)
-    }
+    summary.isUpToDate = try summary.unchanged == summary.episodes && isPublished(members, dataset)
+    if !summary.isUpToDate { summary.findings = try publish() }
     return summary
   }
 
   /// The entries of a dataset's episodes, by their ids. Throws `UsageError` where the journal is not that of the manifest.
-  private func entries(of dataset: Dataset, in journal: Journal) throws -> [Journal.Entry] {
-    let entries = journal.entries
+  private func entries(of dataset: Dataset, _ entries: [String: Journal.Entry]) throws -> [Journal.Entry] {
     let own = dataset.takes.compactMap { entries[$0.id.text] }.filter { dataset.record.shardDigests.contains($0.pipeline) }
     guard own.count == dataset.takes.count, own.count == entries.count else {
       throw UsageError(
@@ -109,84 +125,70 @@ package struct StreamAddition {
 
   // MARK: Values
 
-  private func members(_ entries: [Journal.Entry], _ journal: Journal) throws -> [Member] {
+  private func members(_ entries: [Journal.Entry], record: (Journal.Entry) throws -> [UInt8]) throws -> (AddedValues, [Member]) {
     let written = entries.filter { $0.outcome == .written }
-    let tables = try tables(for: written.map(\.id.text))
-    var members: [Member] = []
-    var elements: [String]?
-    for entry in written {
-      guard let table = tables[entry.id.text] else { continue }
-      let record = try TakeRecord(json: journal.record(of: entry.id.text))
-      let names = elementNames(table.width)
-      if let elements, elements.count != names.count {
-        throw UnusableValues(
-          "\(values.name): \(table.place) has \(counted(names.count, "number")) a row, others have \(elements.count); expected as many in all"
-        )
-      }
-      elements = names
-      let addition = ShardAddition(stream: stream, unit: unit, elements: names, values: try rows(table, of: entry))
-      members.append(Member(entry: entry, record: record, addition: addition, isDone: try isDone(record)))
+    let rows = Dictionary(written.map { ($0.id.text, $0.framesOut) }) { first, _ in first }
+    if let episode, rows[episode] == nil {
+      throw UsageError(
+        "--episode \(episode.onOneLine): \(directory) has no such episode\(Spelling.hint(for: episode, among: Array(rows.keys)))")
     }
-    return members
+    let values = try AddedValues(file, rows: rows, of: stream.rawValue, only: episode)
+    var widths: Set<Int> = []
+    let members = try written.compactMap { entry -> Member? in
+      guard let table = values.tables[entry.id.text] else { return nil }
+      widths.insert(table.width)
+      let names =
+        !values.elements.isEmpty
+        ? values.elements : table.width == 1 ? [stream.rawValue] : (0..<table.width).map { "\(stream)_\($0)" }
+      var addition = ShardAddition(stream: stream, unit: unit, elements: names, values: table.values)
+      addition.replaces = replaces
+      let record = try TakeRecord(json: record(entry))
+      return Member(entry: entry, record: record, addition: addition, state: try state(record, addition))
+    }
+    if widths.count > 1 {
+      let list = widths.sorted().map(String.init).joined(separator: " and ")
+      throw UnusableValues("\(values.name): its arrays have \(list) numbers a row; expected as many in all")
+    }
+    return (values, members)
   }
 
-  /// The tables by the ids of their episodes.
-  private func tables(for ids: [String]) throws -> [String: AddedValues.Table] {
-    let known = Set(ids)
-    if let episode, !known.contains(episode) {
-      throw UsageError("--episode \(episode.onOneLine): \(directory) has no such episode\(Spelling.hint(for: episode, among: ids))")
+  /// Whether an episode has the stream. Throws `UsageError` where it has another one of the name, which is not to be given up.
+  private func state(_ record: TakeRecord, _ addition: ShardAddition) throws -> Member.State {
+    let path = "\(ShardNames.dataPath)obs/\(stream)"
+    guard let array = record.output?.arrays.first(where: { $0.path == path }) else { return .absent }
+    guard let known = record.additions.first(where: { $0.stream == stream }) else {
+      throw UsageError("\(record.id) has a stream \(stream) already, which its take has; choose another name")
     }
-    let named = values.tables.filter { known.contains($0.key) }
-    if let episode {
-      guard let table = named[episode] ?? values.single else {
-        throw UsageError("\(values.name) has no values for \(episode); it has \(Array(values.tables.keys).sorted().abridged)")
-      }
-      return [episode: table]
+    let shape = [record.framesOut, addition.elements.count]
+    if array.digest == addition.digest, array.shape == shape, known.unit == unit { return .same }
+    guard replaces else {
+      throw UsageError(
+        "\(record.id) has a stream \(stream) already, which takeset add has added from \(known.file); choose another name, or give --replace"
+      )
     }
-    if named.isEmpty, let single = values.single {
-      guard ids.count == 1 else {
-        throw UsageError(
-          "\(values.name) does not say which of the \(ids.count) episodes its values are of; name each array by the id of its episode, add a column episode, or give --episode"
-        )
-      }
-      return [ids[0]: single]
-    }
-    if let other = values.tables.keys.filter({ !known.contains($0) }).min() {
-      throw UsageError("\(values.name): \(directory) has no episode \(other.onOneLine)\(Spelling.hint(for: other, among: ids))")
-    }
-    return named
-  }
-
-  private func elementNames(_ width: Int) -> [String] {
-    if !values.elements.isEmpty { return values.elements }
-    return width == 1 ? [stream.rawValue] : (0..<width).map { "\(stream)_\($0)" }
-  }
-
-  private func rows(_ table: AddedValues.Table, of entry: Journal.Entry) throws -> [Float] {
-    let missing = entry.framesOut - table.rows
-    guard missing == 0 || missing > 0 && table.namesRows else {
-      let words = table.namesRows ? "rows up to \(table.rows - 1)" : counted(table.rows, "row")
-      throw UnusableValues("\(values.name): \(table.place) has \(words), and the episode \(entry.id) has \(entry.framesOut)")
-    }
-    return table.values + [Float](repeating: .nan, count: missing * table.width)
-  }
-
-  /// Whether an episode has the stream with the same values. Throws `UsageError` where it has another stream of the name.
-  private func isDone(_ record: TakeRecord) throws -> Bool {
-    let array = "\(ShardNames.dataPath)obs/\(stream)"
-    guard record.output?.arrays.contains(where: { $0.path == array }) == true else { return false }
-    let own = TakeRecord.Addition(stream: stream, file: values.name, digest: values.digest, unit: unit)
-    if record.additions.contains(own) { return true }
-    let origin = record.additions.first { $0.stream == stream }.map { ", which takeset add has added from \($0.file)" } ?? ""
-    throw UsageError("\(record.id) has a stream \(stream) already\(origin); choose another name")
+    return .other
   }
 
   // MARK: Writing
 
-  private func add(_ member: Member, to journal: Journal) throws {
-    var (record, entry) = (member.record, member.entry)
+  private func add(_ member: Member, from values: AddedValues, to journal: Journal) throws {
+    var record = member.record
+    record.additions.removeAll { $0.stream == stream }
+    if member.state == .other { record.output = try ShardAddition.without(stream, member.record, in: directory, checks) }
     record.output = try member.addition.write(to: record, in: directory, checks)
     record.additions.append(TakeRecord.Addition(stream: stream, file: values.name, digest: values.digest, unit: unit))
+    try append(record, member.entry, to: journal)
+  }
+
+  private func remove(from member: Member, in journal: Journal) throws {
+    var record = member.record
+    record.output = try ShardAddition.without(stream, record, in: directory, checks)
+    record.additions.removeAll { $0.stream == stream }
+    try append(record, member.entry, to: journal)
+  }
+
+  private func append(_ record: TakeRecord, _ entry: Journal.Entry, to journal: Journal) throws {
+    var (record, entry) = (record, entry)
     record.additions.sort { $0.stream < $1.stream }
     entry.added = record.additions.map(\.stream)
     entry.shard = try FileStamp.of(directory + "/" + DatasetFiles.shard(of: entry.id.text)).description
@@ -198,22 +200,24 @@ package struct StreamAddition {
   }
 
   /// Whether the manifest has the stream of all these episodes.
-  private func isPublished(_ members: [Member], _ dataset: Dataset) -> Bool {
+  private func isPublished(_ members: [Member], _ dataset: Dataset) throws -> Bool {
     let takes = Dictionary(dataset.takes.map { ($0.id, $0) }) { first, _ in first }
-    return members.allSatisfy { member in
-      let recorded = takes[member.entry.id].flatMap { try? dataset.record(of: $0) }
-      return recorded?.additions == member.record.additions
+    return try members.allSatisfy { member in
+      try takes[member.entry.id].map { try dataset.record(of: $0).additions == member.record.additions } ?? false
     }
   }
 
-  private func publish(_ dataset: Dataset, _ journal: Journal, _ started: Date) throws -> [Finding] {
+  private func publish(
+    _ dataset: Dataset, _ pipeline: Pipeline, _ journal: Journal, _ started: Date, removing removed: StreamName?
+  ) throws -> [Finding] {
     do {
       try journal.compact()
     } catch {
       throw OutputFailure(error, writing: journal.path)
     }
-    var publication = Publication(pipeline: try dataset.pipeline(), tool: tool, started: started, commandLine: commandLine)
-    (publication.recorded, publication.keepsEpisodes, publication.sources) = (dataset.record, true, dataset.record.sources)
+    var publication = Publication(pipeline: pipeline, tool: tool, started: started, commandLine: commandLine)
+    (publication.recorded, publication.keepsEpisodes, publication.removed) = (dataset.record, true, removed)
+    publication.sources = dataset.record.sources
     let vanished = try dataset.takes.filter { try dataset.record(of: $0).findings.contains { $0.code == .inputVanished } }
     publication.vanished = Set(vanished.map(\.id.text))
     return try publication.write(journal.entries.values, of: journal, to: directory)

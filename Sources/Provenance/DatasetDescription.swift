@@ -90,11 +90,7 @@ package struct DatasetDescription {
       throw ExportRefusal("\(directory) cannot be described: \(error); takeset verify says what is damaged")
     }
     sourceCount = Set(dataset.takes.map(\.id.take)).count
-    var parts: [String: String] = [:]
-    for part in SplitPart.allCases {
-      for id in dataset.record.splits[part.rawValue]?.array ?? [] { if let id = id.string { parts[id] = part.rawValue } }
-    }
-    self.parts = parts
+    parts = dataset.parts.mapValues(\.rawValue)
   }
 
   private static func check(_ options: Options) throws {

@@ -15,17 +15,23 @@ struct ProvenanceStatement {
   static let recordSubject = DatasetFiles.manifest + "#/record"
 
   /// A source that was read: a take, or a dataset that episodes were taken from.
-  struct Dependency {
+  struct Dependency: Hashable {
     var name: String
     var digest: String
     /// Number and size of a take's files, and its reader.
-    var files: (count: Int, bytes: Int64, reader: String?)?
+    var files: Files?
+
+    struct Files: Hashable {
+      var count: Int
+      var bytes: Int64
+      var reader: String?
+    }
   }
 
   let record: ManifestRecord
   let recordDigest: String
   let files: [DatasetFile]
-  /// The takes, each once, whatever became of it, and the datasets that episodes were taken from.
+  /// The takes, each once, whatever became of it, the files of streams that were added, and the datasets that episodes were taken from.
   let dependencies: [Dependency]
 
   /// Throws `UsageError` where a take's record cannot be read.
@@ -33,16 +39,22 @@ struct ProvenanceStatement {
     (record, recordDigest, self.files) = (dataset.record, dataset.recordDigest, files)
     var known: Set<String> = []
     var dependencies: [Dependency] = []
-    for entry in dataset.takes where known.insert(entry.id.take).inserted {
+    var added: Set<Dependency> = []
+    for entry in dataset.takes {
       let take = try dataset.record(of: entry)
+      for addition in take.additions { added.insert(Dependency(name: "values of \(addition.stream)", digest: addition.digest.description)) }
+      guard known.insert(entry.id.take).inserted else { continue }
       guard let digest = take.inputDigest else {
         // Another episode of the take may have it.
         known.remove(entry.id.take)
         continue
       }
       let bytes = take.inputs.reduce(0) { $0 &+ $1.bytes }
-      dependencies.append(Dependency(name: entry.id.take, digest: digest.description, files: (take.inputs.count, bytes, take.reader)))
+      dependencies.append(
+        Dependency(
+          name: entry.id.take, digest: digest.description, files: .init(count: take.inputs.count, bytes: bytes, reader: take.reader)))
     }
+    dependencies += added.sorted { ($0.name, $0.digest) < ($1.name, $1.digest) }
     for source in record.sources?.array ?? [] {
       if let digest = source["record_sha256"]?.string { dependencies.append(Dependency(name: "dataset", digest: digest)) }
     }

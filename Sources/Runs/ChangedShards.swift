@@ -48,3 +48,18 @@ struct ChangedShards {
     return "\(notes.joined(separator: "; ")); the episode is kept as it is, and --replace gives up what was added"
   }
 }
+
+extension [String: Journal.Entry] {
+  /// Throws `UsageError` where some of these takes have episodes to which `takeset add` has added streams, which cannot be made of the takes.
+  func refuseAdditions(to takes: some Sequence<String>, of output: String) throws {
+    let takes = Set(takes)
+    let entries = values.filter { !$0.added.isEmpty && takes.contains($0.id.take) }.sorted { $0.id < $1.id }
+    if entries.isEmpty { return }
+    let streams = Set(entries.flatMap(\.added)).sorted().map(\.rawValue).joined(separator: ", ")
+    throw UsageError(
+      """
+      \(output) has what takeset add has added: \(streams) to \(entries.map(\.id.text).abridged); convert new takes into another directory \
+      and merge both, or give --replace to make these takes again without it
+      """)
+  }
+}

@@ -30,6 +30,8 @@ package struct Publication {
   package var recorded: ManifestRecord?
   /// Whether the episodes are those of `recorded`, whose split and findings about the dataset stay, and whose takes are no other ones.
   package var keepsEpisodes = false
+  /// A stream that the manifest of `recorded` is to have no longer. The index is not written: it may have more than its manifest, but not less.
+  package var removed: StreamName?
 
   package init(pipeline: Pipeline, tool: ToolIdentity, started: Date, commandLine: [String]) {
     (self.pipeline, self.tool, self.started, self.commandLine) = (pipeline, tool, started, commandLine)
@@ -47,7 +49,8 @@ package struct Publication {
       reader: readers.count == 1 ? readers.first ?? "" : "takeset", toolVersion: tool.version, pipelineDigest: digest)
     let path = directory + "/" + DatasetFiles.manifest
     do {
-      var index = try pipeline.writer.publish(members, normalization: pipeline.normalization, identity: identity, in: directory)
+      var index =
+        try keptIndex ?? pipeline.writer.publish(members, normalization: pipeline.normalization, identity: identity, in: directory)
       index.findings += split.findings
       if pipeline.folder != nil {
         var versions = PythonVersions()
@@ -69,6 +72,9 @@ package struct Publication {
         conversionDigest: recorded.map { $0.conversionDigest ?? digest } ?? pipeline.conversionDigest().description, split: split,
         parts: members.map { ($0.id, $0.part) }, entries: entries, index: index, run: runSection(stamp))
       manifest.sources = sources
+      if let removed, let recorded {
+        manifest.recordedStatistics = recorded.statistics.filter { $0.key != removed.rawValue && !$0.key.hasPrefix("\(removed)@") }
+      }
       try manifest.write(to: path) { id in
         let record = try journal.record(of: id)
         return vanished.contains(id) ? try Self.markVanished(record) : record
@@ -83,13 +89,18 @@ package struct Publication {
     }
   }
 
+  private var keptIndex: PublishedIndex? {
+    guard removed != nil, let index = recorded?.index else { return nil }
+    return PublishedIndex(path: index.path, bytes: index.bytes, digest: index.digest, statistics: [:], findings: [])
+  }
+
   private func split(_ written: [Journal.Entry]) -> DatasetSplit {
     let grouping = pipeline.split?.grouping
     let episodes = written.map {
       DatasetSplit.Episode(
         id: $0.id, reader: $0.reader ?? "", group: $0.group(by: grouping), content: $0.inputDigest, recording: $0.recording)
     }
-    if keepsEpisodes, let recorded { return DatasetSplit(recorded: recorded.splits, written.map(\.id.text)) }
+    if keepsEpisodes, let recorded { return DatasetSplit(recorded: recorded, written.map(\.id.text)) }
     if let parts { return DatasetSplit(episodes, keeping: written.map { parts[$0.id.text] ?? .train }) }
     return DatasetSplit(episodes, rule: pipeline.split, file: splitFile, earlier: earlierParts)
   }

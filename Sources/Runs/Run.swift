@@ -196,7 +196,7 @@ package struct Run: Sendable {
     if watched == nil { try search.refuse(pipeline) }
     try splitFile?.check(search.found.map(\.id))
     try refuseOtherOutput(output, earlier, conversion)
-    if watched == nil, !replaces { try refuseAdditions(to: Set(search.found.map(\.id)), earlier) }
+    if watched == nil, !replaces { try earlier.entries.refuseAdditions(to: search.found.map(\.id), of: self.output) }
     return (earlier, search)
   }
 
@@ -305,18 +305,6 @@ package struct Run: Sendable {
         }
       }
     }
-  }
-
-  /// Refuses takes to whose episodes `takeset add` has added streams: these cannot be made of the takes.
-  private func refuseAdditions(to takes: Set<String>, _ earlier: Journal.Contents) throws {
-    let entries = earlier.entries.values.filter { !$0.added.isEmpty && takes.contains($0.id.take) }.sorted { $0.id < $1.id }
-    if entries.isEmpty { return }
-    let streams = Set(entries.flatMap(\.added)).sorted().map(\.rawValue).joined(separator: ", ")
-    throw UsageError(
-      """
-      \(output) has what takeset add has added: \(streams) to \(entries.map(\.id.text).abridged); convert new takes into another directory \
-      and merge both, or give --replace to make these takes again without it
-      """)
   }
 
   private func exists(_ path: String) throws -> Bool {

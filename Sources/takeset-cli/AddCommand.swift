@@ -30,6 +30,8 @@ struct AddCommand: ParsableCommand {
   var unit = ""
   @Option(help: ArgumentHelp("Add it to this episode only.", valueName: "id"))
   var episode: String?
+  @Flag(help: "Give up other values that were added under this name, and what another program has put in its place.")
+  var replace = false
   @Flag(help: "Print JSON: what was added.")
   var json = false
   @Flag(name: .shortAndLong, help: "Print problems only.")
@@ -41,11 +43,12 @@ struct AddCommand: ParsableCommand {
       throw UsageError("--stream: expected NAME=FILE, such as gripper_width=width.npz, found \(stream.onOneLine)")
     }
     guard unit.onOneLine == unit, unit.utf8.count <= 64 else { throw UsageError("--unit: expected a short word, such as m") }
-    let summary = try interruptibly { isCancelled in
+    let summary = try interruptibly(orSay: "the same command goes on") { isCancelled in
       var addition = StreamAddition(
-        to: directory, stream: StreamName(String(stream[..<equals])), unit: unit,
-        values: try AddedValues(String(stream[stream.index(after: equals)...])), tool: TakesetCommand.tool)
-      (addition.episode, addition.commandLine, addition.checks) = (episode, CommandLine.arguments, CheckProcess.checks)
+        to: directory, stream: StreamName(String(stream[..<equals])), from: String(stream[stream.index(after: equals)...]),
+        tool: TakesetCommand.tool)
+      (addition.unit, addition.episode, addition.replaces) = (unit, episode, replace)
+      (addition.commandLine, addition.checks) = (CommandLine.arguments, CheckProcess.checks)
       return try addition.execute(isCancelled: isCancelled)
     }
     for finding in summary.findings { standardError("\(finding.severity.rawValue): \(finding.message)") }
@@ -56,7 +59,7 @@ struct AddCommand: ParsableCommand {
       let have = summary.others.count == 1 ? "has" : "have"
       standardError("\(counted(summary.others.count, "episode")) of the dataset \(have) no values: \(summary.others.abridged)")
     }
-    if summary.unchanged == summary.episodes {
+    if summary.isUpToDate {
       return standardOutput("\(directory): \(counted(summary.episodes, "episode")) had \(name) with these values already; nothing to do")
     }
     let empty = summary.empty == 0 ? "" : ", \(summary.empty) without a value"

@@ -194,12 +194,14 @@ struct RunCommand: ParsableCommand {
 }
 
 /// Does work that stops with `CancellationError` at the first signal, having removed what it wrote.
-func interruptibly<Result>(_ work: (_ isCancelled: @escaping @Sendable () -> Bool) throws -> Result) throws -> Result {
+func interruptibly<Result>(
+  orSay words: String = "nothing was written", _ work: (_ isCancelled: @escaping @Sendable () -> Bool) throws -> Result
+) throws -> Result {
   let interruption = Interruption()
   do {
     return try work { interruption.signal != nil }
   } catch is CancellationError {
-    standardError("takeset: interrupted; nothing was written")
+    standardError("takeset: interrupted; \(words)")
     throw ExitCode(128 + (interruption.signal ?? SIGINT))
   }
 }

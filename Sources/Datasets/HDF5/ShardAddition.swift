@@ -1,4 +1,4 @@
-import Evidence
+package import Evidence
 import Foundation
 import HDF5
 package import Model
@@ -11,6 +11,7 @@ import Steps
 /// the journal has damaged nothing, therefore, and what it has written is found and recorded the next time.
 ///
 ///     let addition = ShardAddition(stream: "width", unit: "m", elements: ["width"], values: widths)
+///     try addition.check(record, in: "dataset", checks)
 ///     let output = try addition.write(to: record, in: "dataset", checks)       // of record.output, with the new arrays
 package struct ShardAddition {
   package let stream: StreamName
@@ -19,38 +20,86 @@ package struct ShardAddition {
   package let elements: [String]
   /// Row after row; NaN where a number is absent.
   package let values: [Float]
+  /// Whether arrays of these names that the record does not have are removed.
+  package var replaces = false
 
   package init(stream: StreamName, unit: String, elements: [String], values: [Float]) {
     (self.stream, self.unit, self.elements, self.values) = (stream, unit, elements, values)
   }
 
+  /// The digest of the values as they are stored.
+  package var digest: Digest { values.withUnsafeBytes { Digest.of(Array($0)) } }
+
+  /// Throws `ExportRefusal` for a shard that is damaged, or that another program has given objects of these names.
+  package func check(_ record: TakeRecord, in directory: String, _ checks: Verification.ExternalChecks) throws {
+    let shard = try open(record, in: directory, checks)
+    defer { try? shard.file.close() }
+    if try shard.isForeign && recorded(shard, directory) != nil { return }
+    try checkNames(shard)
+  }
+
   /// Writes the shard of an episode again, with the vector; returns its new description.
   ///
-  /// Throws `ExportRefusal` for a shard that is damaged, or that another program has given arrays of these names; `OutputFailure`.
+  /// Throws `ExportRefusal` as `check` does; `OutputFailure`.
   package func write(to record: TakeRecord, in directory: String, _ checks: Verification.ExternalChecks) throws -> OutputRecord {
-    guard let output = record.output else { throw ExportRefusal("\(record.id) has no file") }
-    let path = directory + "/" + output.path
-    let episode: Episode
-    do {
-      episode = try Dataset.episode(record, in: directory, checks)
-    } catch {
-      throw ExportRefusal("\(record.id): \(Dataset.problem(error, record)); nothing is added to it")
-    }
-    let layout = self.layout(of: episode)
-    let isForeign = episode.findings.contains { $0.code == .added }
-    if isForeign, let own = try recorded(path, output, layout, directory) { return own }
-    let temporary = SealedFile.temporaryPath(for: path)
+    let shard = try open(record, in: directory, checks)
+    if shard.isForeign, let own = try recorded(shard, directory) { return own }
+    try shard.file.close()
+    let temporary = SealedFile.temporaryPath(for: shard.path)
     unlink(temporary)
     do {
-      try SealedFile.copy(path, to: temporary)
-      let arrays = try write(layout, to: temporary)
-      let described = try describe(output, arrays, at: temporary, isForeign: isForeign)
-      try SealedFile.seal(temporary, as: path)
+      try SealedFile.copy(shard.path, to: temporary)
+      var status = stat()
+      if stat(shard.path, &status) == 0 { chmod(temporary, status.st_mode & 0o777) }
+      let arrays = try write(shard.layout, to: temporary)
+      let described = try describe(shard.output, arrays, at: temporary, isForeign: shard.isForeign)
+      try SealedFile.seal(temporary, as: shard.path)
       return described
     } catch {
-      let failure = OutputFailure(error, writing: path)
+      let failure = OutputFailure(error, writing: shard.path)
       unlink(temporary)
-      throw error is ExportRefusal ? error : failure
+      throw failure
+    }
+  }
+
+  /// The description of a shard whose record is to have the stream no longer. The arrays stay in the file until something else is written.
+  package static func without(
+    _ stream: StreamName, _ record: TakeRecord, in directory: String, _ checks: Verification.ExternalChecks
+  ) throws -> OutputRecord {
+    guard var output = record.output else { throw ExportRefusal("\(record.id) has no file") }
+    do {
+      let file = try RecordedShard(directory + "/" + output.path, output, checks).open()
+      defer { try? file.close() }
+      output.arrays.removeAll { StoredRow.belongs(String($0.path.dropFirst()).replacing("/\(ShardNames.demo)/", with: "/"), to: stream) }
+      output.attributesDigest = try ExternalCheck.attributesDigest(of: output.arrays, in: file.root)
+      output.contentDigest = OutputRecord.contentDigest(of: output.arrays)
+      return output
+    } catch {
+      throw ExportRefusal("\(record.id): \(Dataset.problem(error, record))")
+    }
+  }
+
+  // MARK: The shard
+
+  private struct Shard {
+    var path: String
+    var output: OutputRecord
+    var layout: ShardLayout
+    /// Whether another program has written to it, or this one before it was killed.
+    var isForeign: Bool
+    var file: File
+  }
+
+  private func open(_ record: TakeRecord, in directory: String, _ checks: Verification.ExternalChecks) throws -> Shard {
+    guard let output = record.output else { throw ExportRefusal("\(record.id) has no file") }
+    let path = directory + "/" + output.path
+    do {
+      let episode = try Dataset.episode(record, in: directory, checks)
+      return Shard(
+        path: path, output: output, layout: layout(of: episode), isForeign: episode.findings.contains { $0.code == .added },
+        file: try File.open(path))
+    } catch {
+      throw ExportRefusal("\(record.id): \(Dataset.problem(error, record)); nothing is added")
     }
   }
 
@@ -67,17 +116,36 @@ package struct ShardAddition {
     return ShardLayout(adding: stream, added, to: episode)
   }
 
+  /// Throws `ExportRefusal` where objects of these names are in the way.
+  private func checkNames(_ shard: Shard) throws {
+    for planned in shard.layout.arrays {
+      var path = ""
+      for part in planned.path.split(separator: "/").dropLast() {
+        path += path.isEmpty ? part : "/" + part
+        guard shard.file.root.contains(path), (try? shard.file.root.group(path)) == nil else { continue }
+        throw refusal(shard.output, path)
+      }
+      if !replaces, shard.file.root.contains(planned.path) { throw refusal(shard.output, planned.path) }
+    }
+  }
+
+  private func refusal(_ output: OutputRecord, _ path: String) -> ExportRefusal {
+    ExportRefusal(
+      "\(output.path) has /\(path), which another program has added, or takeset add with other values before it was interrupted; choose another name, or give --replace"
+    )
+  }
+
   /// Creates the arrays in a file and returns their records.
   private func write(_ layout: ShardLayout, to path: String) throws -> [ArrayRecord] {
     let file = try File.modify(path)
     defer { try? file.close() }
+    if replaces { for planned in layout.arrays where file.root.contains(planned.path) { try file.root.remove(planned.path) } }
     var (columns, attributes) = (try ColumnWriter(layout, rowDigests: [], isUnreadable: [:]), AttributeList())
     let records = try layout.columns.compactMap { column -> ArrayRecord? in
       let planned = layout.arrays[column.array]
       let parts = planned.path.split(separator: "/").map(String.init)
       var group = file.root
       for part in parts.dropLast() { group = try group.contains(part) ? group.group(part) : group.createGroup(part) }
-      guard !group.contains(parts[parts.count - 1]) else { throw ExportRefusal("\(path): \(planned.path) is there already") }
       let dataset = try group.createDataset(parts[parts.count - 1], planned.layout)
       return try planned.describe(dataset, columns.write(column, to: dataset), noting: &attributes)
     }
@@ -106,37 +174,34 @@ package struct ShardAddition {
       structureDigest: try written?.structureDigest() ?? earlier.structureDigest, attributesDigest: attributes)
   }
 
-  // MARK: After a kill
-
-  /// The description of a shard that has the arrays already, because a command was killed before it could record them; `nil` for one that has
-  /// none of them. Throws `ExportRefusal` where it has others of the same names.
-  private func recorded(_ path: String, _ output: OutputRecord, _ layout: ShardLayout, _ directory: String) throws -> OutputRecord? {
-    let file = try File.open(path)
-    defer { try? file.close() }
-    let present = layout.arrays.filter { file.root.contains($0.path) }
-    guard let first = present.first else { return nil }
+  /// The description of a shard that has the arrays with these values already, because a command was killed before it could record them; `nil`
+  /// for any other.
+  private func recorded(_ shard: Shard, _ directory: String) throws -> OutputRecord? {
+    let (root, output, layout) = (shard.file.root, shard.output, shard.layout)
     var columns = try ColumnWriter(layout, rowDigests: [], isUnreadable: [:])
-    let arrays = try layout.columns.map { column in
+    var arrays: [ArrayRecord] = []
+    for column in layout.columns {
       let planned = layout.arrays[column.array]
-      var record = planned.record
+      guard root.contains(planned.path), let dataset = try? root.dataset(planned.path), dataset.dims == planned.layout.dims,
+        dataset.type == planned.layout.type
+      else { return nil }
       let content = try (0..<(planned.layout.dims.first ?? 0)).flatMap { try columns.bytes(of: column, row: $0) }
+      var record = planned.record
       (record.digest, record.digestOf) = (Digest.of(content), .bytes)
-      guard present.count == layout.arrays.count, let dataset = try? file.root.dataset(planned.path), dataset.dims == planned.layout.dims,
-        dataset.type == planned.layout.type, try dataset.readAll() == content,
-        try dataset.textAttribute("sha256") == record.digest?.description
-      else {
-        throw ExportRefusal(
-          "\(output.path) has /\(first.path), which another program or an earlier takeset add with other values has added; remove it, or add the stream under another name"
-        )
-      }
-      return record
+      guard try dataset.readAll() == content, try dataset.textAttribute("sha256") == record.digest?.description,
+        try dataset.textAttribute("unit") == planned.attributes["unit"]?.json.string
+      else { return nil }
+      arrays.append(record)
     }
-    let foreign = try describe(output, arrays, at: path, isForeign: true)
-    guard try ExternalCheck.additions(to: file.root, foreign).isEmpty, let own = try? describe(output, arrays, at: path, isForeign: false)
+    let foreign = try describe(output, arrays, at: shard.path, isForeign: true)
+    guard try ExternalCheck.additions(to: root, foreign).isEmpty,
+      let own = try? describe(output, arrays, at: shard.path, isForeign: false)
     else { return foreign }
     // Where another program has compressed arrays anew, the checksums of their chunks are not those that the shard carries.
     var report = Verification(.none, of: directory)
-    report.catching(output.path) { report in try HDF5Check(directory: directory).checkArrays(own, WrittenShard(path), into: &report) }
+    report.catching(output.path) { report in
+      try HDF5Check(directory: directory).checkArrays(own, WrittenShard(shard.path), into: &report)
+    }
     return report.isSound ? own : foreign
   }
 }

@@ -67,6 +67,8 @@ package struct Manifest {
   package var run: [String: JSONValue]
   /// The datasets that the episodes were taken from.
   package var sources: JSONValue?
+  /// Statistics that stand in the manifest as they are, in place of those of `index`.
+  package var recordedStatistics: [String: JSONValue]?
 
   package init(
     tool: ToolIdentity, pipeline: JSONValue, pipelineDigest: String, conversionDigest: String, split: DatasetSplit,
@@ -152,7 +154,8 @@ package struct Manifest {
 
   /// Statistics of each key, with the parameters that normalize it.
   private var statistics: JSONValue {
-    .object(
+    if let recordedStatistics { return .object(recordedStatistics) }
+    return .object(
       Dictionary(
         uniqueKeysWithValues: index.statistics.map { key, statistics in
           var members = statistics.json

@@ -1,5 +1,6 @@
 package import Evidence
 package import Model
+package import Steps
 
 /// The manifest's `record` without its takes, which a `ManifestFile` lists and reads one at a time.
 package struct ManifestRecord: Sendable {
@@ -41,6 +42,13 @@ package struct ManifestRecord: Sendable {
     conversionDigest = members["conversion_sha256"]?.string.flatMap(Digest.init(hex:))?.description
     self.index = Index(path: path, bytes: bytes, digest: digest)
     sources = members["sources"] == .null ? nil : members["sources"]
+  }
+
+  /// The part of each written episode.
+  package var parts: [String: SplitPart] {
+    var parts: [String: SplitPart] = [:]
+    for part in SplitPart.allCases { for id in splits[part.rawValue]?.array ?? [] { if let id = id.string { parts[id] = part } } }
+    return parts
   }
 
   /// The digests that its shards and its journal may have; those of takes of Takeset 0.3.0 have that of the whole pipeline.

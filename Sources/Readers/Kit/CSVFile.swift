@@ -4,16 +4,16 @@ import Steps
 
 /// A small table of numbers: lines of fields, surrounding blanks ignored, no quotes. Lines end in LF or CRLF; a byte order
 /// mark and blank lines are skipped.
-package struct CSVFile {
-  package struct Line {
+struct CSVFile {
+  struct Line {
     /// Line number, from 1.
-    package var number: Int
-    package var fields: [ArraySlice<UInt8>]
+    var number: Int
+    var fields: [ArraySlice<UInt8>]
     /// False for a last line without its line end, which may be cut short.
     var isEnded: Bool
 
     /// The text of a field; `nil` past the last.
-    package func text(_ index: Int) -> String? { fields.indices.contains(index) ? String(decoding: fields[index], as: UTF8.self) : nil }
+    func text(_ index: Int) -> String? { fields.indices.contains(index) ? String(decoding: fields[index], as: UTF8.self) : nil }
 
     /// A number in English notation, finite or not; `nil` for anything else.
     func number(_ index: Int) -> Double? {
@@ -29,8 +29,8 @@ package struct CSVFile {
     }
   }
 
-  /// Number of fields that are split; further ones stay in the last.
-  private let fieldLimit: Int
+  /// Number of fields that are split; further ones stay in the last, because no format has them.
+  private static let fieldLimit = 64
   private let bytes: [UInt8]
   private let separator: UInt8
 
@@ -44,18 +44,14 @@ package struct CSVFile {
     if bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) {
       throw TakeFailure(.csvInvalid, "the text is UTF-16; expected UTF-8", file: inputs.entries[entry].path)
     }
-    // No format has more.
-    (self.bytes, fieldLimit) = (bytes, 64)
+    self.bytes = bytes
   }
-
-  /// A table with commas that was read already.
-  package init(_ bytes: [UInt8], fieldLimit: Int) { (self.bytes, self.fieldLimit, separator) = (bytes, fieldLimit, UInt8(ascii: ",")) }
 
   /// Size of the file in bytes.
   var count: Int { bytes.count }
 
   /// Passes each line to `body`, one at a time: a hostile file may have millions.
-  package func forEachLine(_ body: (Line) throws -> Void) rethrows {
+  func forEachLine(_ body: (Line) throws -> Void) rethrows {
     var rest = bytes.withoutByteOrderMark
     var number = 0
     while !rest.isEmpty {
@@ -64,7 +60,7 @@ package struct CSVFile {
       let line = rest[..<(end ?? rest.endIndex)]
       rest = end.map { rest[($0 + 1)...] } ?? []
       let fields = line.split(
-        separator: separator, maxSplits: fieldLimit, omittingEmptySubsequences: separator == UInt8(ascii: " ")
+        separator: separator, maxSplits: Self.fieldLimit, omittingEmptySubsequences: separator == UInt8(ascii: " ")
       ).map(Self.trimmed)
       guard fields.contains(where: { !$0.isEmpty }) else { continue }
       try body(Line(number: number, fields: fields, isEnded: end != nil))

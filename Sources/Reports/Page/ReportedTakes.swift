@@ -53,13 +53,7 @@ struct ReportedTakes: Sendable {
   }
 
   /// The part of the split of each episode.
-  var splits: [String: String] {
-    var parts: [String: String] = [:]
-    for part in SplitPart.allCases {
-      for id in record?.splits[part.rawValue]?.array ?? [] { if let id = id.string { parts[id] = part.rawValue } }
-    }
-    return parts
-  }
+  var splits: [String: String] { record?.parts.mapValues(\.rawValue) ?? [:] }
 
   /// Opens a take's episode.
   func episode(_ take: TakeRecord) throws -> Episode {

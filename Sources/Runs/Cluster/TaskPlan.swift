@@ -36,6 +36,7 @@ package struct TaskPlan: Sendable {
     let search = TakeSearch(inputs: inputs, pipeline: pipeline, followsLinks: followsLinks, registry: TakeIDRegistry(earlier))
     try search.refuse(pipeline)
     try splitFile?.check(search.found.map(\.id))
+    if !replaces { try earlier.refuseAdditions(to: search.found.map(\.id), of: output) }
     let directory = try OutputDirectory(output, inputs: inputs, removesLeftovers: false)
     // The lock is held until the list is written.
     defer { withExtendedLifetime(directory) {} }

@@ -49,7 +49,8 @@ struct TaskResults: Sendable {
     let keys = TakeConversion.keysWord(conversion.context)
     return episodes.allSatisfy { episode in
       let entry = episode.entry
-      return entry.reader == task.reader.name && entry.location == task.location.path && (entry.keys == nil || entry.keys == keys)
+      return (entry.added.isEmpty || !replaces) && entry.reader == task.reader.name && entry.location == task.location.path
+        && (entry.keys == nil || entry.keys == keys)
         && entry.hadDuplicateFolder == (task.duplicateFolder != nil)
     }
   }

@@ -1,8 +1,14 @@
 """takeset add: values that were computed outside become a stream, recorded and kept; the rest of the dataset keeps its bytes."""
 
+import base64
 import hashlib
+import io
 import json
 import shutil
+import signal
+import subprocess
+import warnings
+import zipfile
 
 import h5py
 import numpy as np
@@ -143,27 +149,65 @@ BAD = {
     "no such file": (lambda path, n: path / "nothing.npz", 64, "no such file"),
     "another kind of file": (lambda path, n: written(path / "w.txt", "1"), 64, "expected a .npz or a .csv file"),
     "no archive": (lambda path, n: written(path / "w.npz", "hello"), 65, "w.npz: the zip cannot be read"),
-    "an unknown episode": (lambda path, n: saved(path / "w.npz", {"v1": np.zeros(n), "v3": np.zeros(n)}), 64, "has no episode v3"),
+    "an unknown episode": (lambda path, n: saved(path / "w.npz", {"v1": np.zeros(n), "v3": np.zeros(n)}), 64, 'has no episode "v3"'),
+    "an unknown episode alone": (lambda path, n: saved(path / "w.npz", {"v3": np.zeros(n)}), 64, 'has no episode "v3"'),
     "a row too few": (lambda path, n: saved(path / "w.npz", {"v1": np.zeros(n - 1)}), 65, "the array v1 has {less} rows, and the episode v1 has {n}"),
-    "one array for all": (lambda path, n: saved(path / "w.npz", {"widths": np.zeros(n)}), 64, "does not say which of the 4 episodes"),
+    "one array for all": (lambda path, n: saved(path / "w.npz", {"width": np.zeros(n)}), 64, "does not say which of the 4 episodes"),
     "texts": (lambda path, n: saved(path / "w.npz", {"v1": np.array(["a"] * n)}), 65, "the array v1 has the type <U1"),
     "objects": (lambda path, n: saved(path / "w.npz", {"v1": np.array([{}] * n)}), 65, "the array v1 has the type |O"),
-    "an infinite value": (lambda path, n: saved(path / "w.npz", {"v1": np.full(n, np.inf)}), 65, "the array v1 has an infinite value in row 0"),
-    "a value too large": (lambda path, n: saved(path / "w.npz", {"v1": np.full(n, 1e39)}), 65, "too large for a 32-bit number"),
+    "an infinite value": (lambda path, n: saved(path / "w.npz", {"v1": np.full(n, np.inf)}), 65, "row 0 of the array v1 has an infinite value"),
+    "a value too large": (lambda path, n: saved(path / "w.npz", {"v1": np.full(n, 1e39)}), 65, "too large for a 32-bit float"),
+    "a time in nanoseconds": (lambda path, n: saved(path / "w.npz", {"v1": np.full(n, 2**24 + 1)}), 65, "16777217, a whole number that a 32-bit float does not hold exactly"),
     "three axes": (lambda path, n: saved(path / "w.npz", {"v1": np.zeros((n, 2, 2))}), 65, "has the shape ({n}, 2, 2)"),
-    "several widths": (lambda path, n: saved(path / "w.npz", {"v1": np.zeros((n, 2)), "v2": np.zeros((n, 3))}), 65, "expected as many in all"),
+    "several widths": (lambda path, n: saved(path / "w.npz", {"v1": np.zeros((n, 2)), "v2": np.zeros((n, 3))}), 65, "2 and 3 numbers a row; expected as many in all"),
+    "an array twice": (lambda path, n: twice(path / "w.npz", n), 65, 'the member "v1.npy" occurs twice'),
+    "another checksum": (lambda path, n: flipped(saved(path / "w.npz", {"v1": np.zeros(n)})), 65, "the array v1 cannot be read"),
+    "a truncated array": (lambda path, n: zipped(path / "w.npz", npy(np.zeros(n))[:-8]), 65, "its shape and type say otherwise"),
+    "an enormous shape": (lambda path, n: zipped(path / "w.npz", npy(np.zeros(n)).replace(b"(%d,)" % n, b"(4611686018427387904, 4)")), 65, "the array v1"),
     "no number": (lambda path, n: written(path / "w.csv", "episode,width\nv1,wide\n"), 65, 'line 2: "wide" is no number'),
     "a field too few": (lambda path, n: written(path / "w.csv", "episode,a,b\nv1,1,2\nv1,1\n"), 65, "line 3 has 2 fields; expected 3"),
     "a row twice": (lambda path, n: written(path / "w.csv", "episode,row,a\nv1,1,2\nv1,1,3\n"), 65, "line 3: row 1 is in line 2 already"),
-    "a row beyond": (lambda path, n: written(path / "w.csv", f"episode,row,a\nv1,{n},2\n"), 65, "has rows up to {n}, and the episode v1 has {n}"),
+    "a row beyond": (lambda path, n: written(path / "w.csv", f"episode,row,a\nv1,{n},2\n"), 65, "line 2 is row {n} of the episode v1, which has {n}"),
+    "the last row of all": (lambda path, n: written(path / "w.csv", "episode,row,a\nv1,9223372036854775807,2\n"), 65, "which has {n}"),
+    "a line too many": (lambda path, n: written(path / "w.csv", "episode,a\n" + "v1,1\n" * (n + 1)), 65, "is row {n} of the episode v1"),
+    "a line too few": (lambda path, n: written(path / "w.csv", "episode,a\n" + "v1,1\n" * (n - 1)), 65, "it has {less} rows for the episode v1, which has {n}"),
     "no values": (lambda path, n: written(path / "w.csv", "episode,row\nv1,1\n"), 65, "there is no column with values"),
+    "no id": (lambda path, n: written(path / "w.csv", "episode,a\n,1\n"), 64, 'has no episode ""'),
     "an unnamed column": (lambda path, n: written(path / "w.csv", ",a\n0,1\n"), 65, 'column 1 is named ""'),
+    "a quote without an end": (lambda path, n: written(path / "w.csv", 'episode,a\nv1,"1\n'), 65, "line 2: a quote has no end"),
+    "UTF-16": (lambda path, n: written(path / "w.csv", "\ufeffepisode,a\n", encoding="utf-16-le"), 65, "the text is not UTF-8"),
     "nothing": (lambda path, n: written(path / "w.csv", ""), 65, "it has no lines with values"),
 }
 
 
-def written(path, text):
-    path.write_text(text)
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def zipped(path, *members):
+    with zipfile.ZipFile(path, "w") as file:
+        for member in members:
+            file.writestr("v1.npy", member)
+    return path
+
+
+def twice(path, count):
+    with warnings.catch_warnings(action="ignore"):
+        return zipped(path, npy(np.zeros(count)), npy(np.ones(count)))
+
+
+def flipped(path):
+    """A byte of the last value is another one, and the archive's checksum is not."""
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PK\x01\x02") - 20] ^= 1
+    path.write_bytes(data)
+    return path
+
+
+def written(path, text, **options):
+    path.write_text(text, **options)
     return path
 
 
@@ -183,13 +227,106 @@ def test_a_bad_name_changes_nothing(takeset, copy, tmp_path, name, words):
     assert outputs(copy) == before
 
 
-def test_an_array_that_lies_about_its_size(takeset, copy, tmp_path):
-    import zipfile
+@pytest.mark.parametrize("array", ["v1", "scan"])
+def test_an_array_of_another_episode_is_not_taken(takeset, copy, tmp_path, array):
+    """Neither by --episode, nor because the dataset has only one."""
+    takeset("select", copy, "--episodes", "v2", "--output", tmp_path / "one", check=0)
+    file = saved(tmp_path / "w.npz", {array: np.zeros(rows(copy)["v2"])})
+    before = outputs(copy), outputs(tmp_path / "one")
+    assert f"{file} has no values for v2" in add(takeset, copy, file, "--episode", "v2", check=64).stderr
+    assert f'has no episode "{array}"' in add(takeset, tmp_path / "one", file, check=64).stderr
+    assert (outputs(copy), outputs(tmp_path / "one")) == before
+    np.savez(tmp_path / "plain.npz", np.arange(rows(copy)["v2"], dtype=np.float16))
+    add(takeset, copy, tmp_path / "plain.npz", "--episode", "v2")
+    with h5py.File(of_take(copy, "v2")) as shard:
+        assert shard["data/demo_0/obs/width"][7, 0] == 7
 
-    header = "{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 4), }".ljust(117) + "\n"
-    with zipfile.ZipFile(tmp_path / "w.npz", "w") as file:
-        file.writestr("v1.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + bytes(64))
-    assert "its shape and type say otherwise" in add(takeset, copy, tmp_path / "w.npz", check=65).stderr
+
+@pytest.mark.parametrize("obstacle", ["another program's array", "a link", "an array in place of a group", "damage"])
+def test_an_obstacle_in_one_shard_stops_it_before_the_first(takeset, copy, tmp_path, obstacle):
+    last = of_take(copy, max(rows(copy)))
+    if obstacle == "a link":
+        last.rename(tmp_path / "away.h5")
+        last.symlink_to(tmp_path / "away.h5")
+    elif obstacle == "damage":
+        last.write_bytes(last.read_bytes()[:-100] + bytes(100))
+    else:
+        with h5py.File(last, "r+") as file:
+            file["data/demo_0/obs/width" if obstacle == "another program's array" else "meta/demo_0/streams/width"] = np.zeros(5)
+    before = {path.name: path.read_bytes() for path in (copy / "episodes").iterdir()}
+    done = add(takeset, copy, saved(tmp_path / "w.npz", values(copy)), check=65)
+    assert last.stem in done.stderr and done.stderr.count("\n") == 1 and "H5" not in done.stderr
+    assert {path.name: path.read_bytes() for path in (copy / "episodes").iterdir()} == before
+
+
+def test_other_values_take_the_place_of_those_that_were_added(takeset, failing_look, copy, tmp_path):
+    """Also after a kill at any change: the dataset is sound then, and the same command ends as it would have."""
+    first, second = values(copy), {id: 2 * array[:, :1] for id, array in values(copy).items()}
+    add(takeset, copy, saved(tmp_path / "one.npz", first), "--unit", "m")
+    refused = add(takeset, copy, saved(tmp_path / "two.npz", second), "--unit", "mm", check=64)
+    assert "which takeset add has added from one.npz; choose another name, or give --replace" in refused.stderr
+    again = ["add", "--stream", f"width={tmp_path / 'two.npz'}", "--unit", "mm", "--replace"]
+    whole = shutil.copytree(copy, tmp_path / "whole")
+    count = calls(takeset, failing_look, "change", whole, *again, whole)
+    takeset("verify", whole, check=0)
+    with h5py.File(of_take(whole, "v1")) as shard:
+        np.testing.assert_array_equal(shard["data/demo_0/obs/width"], second["v1"].astype(np.float32))
+        assert shard["data/demo_0/obs/width"].attrs["unit"] == "mm"
+    assert {take["additions"][0]["file"] for take in record(whole)["takes"]} == {"two.npz"}
+    for at in spread(min(count, 12), count):
+        output = shutil.copytree(copy, tmp_path / f"at{at}")
+        process = stopped([BINARY, *again, output], failing_look, "change", output, at)
+        process.kill()
+        process.wait()
+        takeset("verify", output, check=0)
+        takeset(*again, output, check=0)
+        takeset("verify", output, check=0)
+        assert record(output) == record(whole)
+        shutil.rmtree(output)
+
+
+def test_a_file_that_grew_adds_what_is_new(takeset, copy, tmp_path):
+    given = values(copy)
+    add(takeset, copy, saved(tmp_path / "w.npz", {"v1": given["v1"]}))
+    assert f"added to {len(given)} episodes" in add(takeset, copy, saved(tmp_path / "more.npz", given)).stdout
+    assert {take["id"]: take["additions"][0]["file"] for take in record(copy)["takes"]} == {id: "w.npz" if id == "v1" else "more.npz" for id in given}
+    assert "nothing to do" in add(takeset, copy, shutil.copy(tmp_path / "more.npz", tmp_path / "a\nb.npz")).stdout
+
+
+def test_an_interrupted_command_says_how_to_go_on(takeset, failing_look, copy, tmp_path):
+    file = saved(tmp_path / "w.npz", values(copy))
+    process = stopped([BINARY, "add", copy, "--stream", f"width={file}"], failing_look, "rename", copy, 1, stderr=subprocess.PIPE, text=True)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
+    assert "interrupted; the same command goes on" in process.communicate(timeout=300)[1] and process.returncode == 130
+    takeset("verify", copy, check=0)
+    takeset("select", copy, "--where", "frames > 0", "--output", tmp_path / "half", check=0)
+    takeset("verify", tmp_path / "half", check=0)
+    assert "width" not in record(tmp_path / "half")["statistics"]
+    add(takeset, copy, file)
+    takeset("verify", copy, check=0)
+
+
+def test_a_signature_names_the_file(takeset, copy, tmp_path):
+    file = saved(tmp_path / "w.npz", values(copy))
+    add(takeset, copy, file)
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", tmp_path / "key.pem"], check=True, capture_output=True)
+    takeset("sign", copy, "--key", tmp_path / "key.pem", check=0)
+    payload = json.loads(base64.b64decode(json.loads((copy / "attestation.json").read_text())["payload"]))
+    sources = payload["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert {"name": "values of width", "digest": {"sha256": hashlib.sha256(file.read_bytes()).hexdigest()}} in sources
+
+
+def test_a_plan_for_a_cluster_does_as_a_run(takeset, tiny_takes, tmp_path):
+    output = tmp_path / "out"
+    takeset.convert(tiny_takes, output=output)
+    plain = outputs(output)
+    add(takeset, output, saved(tmp_path / "w.npz", {"v1": np.zeros(rows(output)["v1"])}))
+    assert "width to v1" in takeset("plan", tiny_takes, "--output", output, "--tasks", check=64).stderr
+    takeset("plan", tiny_takes, "--output", output, "--tasks", "--replace", check=0)
+    takeset("convert", output, "--task", 0, "--count", 4, check=0)
+    takeset("publish", output, check=0)
+    assert outputs(output) == plain
 
 
 def test_a_run_of_the_same_takes_refuses_until_it_may_replace(takeset, tiny_takes, tmp_path):
@@ -227,14 +364,14 @@ def test_a_damaged_shard_gets_nothing(takeset, copy, tmp_path):
     data = bytearray(shard.read_bytes())
     data[100] ^= 1
     shard.write_bytes(data)
-    assert "nothing is added to it" in add(takeset, copy, saved(tmp_path / "w.npz", {"v1": np.zeros(rows(copy)["v1"])}), check=65).stderr
+    assert "nothing is added" in add(takeset, copy, saved(tmp_path / "w.npz", {"v1": np.zeros(rows(copy)["v1"])}), check=65).stderr
     assert shard.read_bytes() == data
 
 
 def test_next_observations_have_the_next_value(takeset, tiny_takes, tmp_path):
     pipeline = written(tmp_path / "p.yaml", "version: 1\ntransforms: [{align: {}}, {actions: {next-obs: true}}]\n")
     takeset.convert(tiny_takes / "v1", output=tmp_path / "out", arguments=["--pipeline", pipeline])
-    add(takeset, tmp_path / "out", saved(tmp_path / "w.npz", {"w": np.arange(rows(tmp_path / "out")["v1"])}))
+    add(takeset, tmp_path / "out", saved(tmp_path / "w.npz", {"width": np.arange(rows(tmp_path / "out")["v1"])}))
     with h5py.File(of_take(tmp_path / "out", "v1")) as shard:
         now, later = shard["data/demo_0/obs/width"][:, 0], shard["data/demo_0/next_obs/width"][:, 0]
     np.testing.assert_array_equal(later, np.append(now[1:], now[-1]))

@@ -128,7 +128,7 @@ package final class Archive: Sendable {
   func slice(_ member: Member) throws -> FileSlice { try content.slice(member.number) }
 
   /// Replaces `bytes` by a complete member, whose size was checked against the limits.
-  func read(_ member: Member, into bytes: inout [UInt8]) throws {
+  package func read(_ member: Member, into bytes: inout [UInt8]) throws {
     let count = Int(member.bytes)
     if bytes.count != count { bytes = [UInt8](repeating: 0, count: count) }
     let reader = try open(member)
@@ -158,8 +158,9 @@ package final class Archive: Sendable {
 }
 
 /// A problem with an archive or one of its members.
-package struct ArchiveError: Error {
+package struct ArchiveError: Error, CustomStringConvertible {
   var message: String
+  package var description: String { message }
   init(_ message: String) { self.message = message }
 }
 
