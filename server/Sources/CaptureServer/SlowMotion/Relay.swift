@@ -109,9 +109,9 @@ final class Relay: Sendable {
     await read(socket, peer) { message in
       switch message {
       case .frame(let bytes):
-        let (viewers, isKept) = self.state.withLockedValue { ($0.viewers(of: project), $0.isKept(id)) }
-        for viewer in viewers { viewer.offer(bytes) }
-        if isKept, let problem = await end.recorder.append(bytes) { self.warn(problem, of: project) }
+        // Whoever sees a frame and wants no more to be kept must not overtake it: it would begin another recording.
+        if self.state.withLockedValue({ $0.isKept(id) }), let problem = await end.recorder.append(bytes) { self.warn(problem, of: project) }
+        for viewer in self.state.withLockedValue({ $0.viewers(of: project) }) { viewer.offer(bytes) }
       case .text(let text): self.hear(text, from: id, of: project)
       case .other: break
       }
