@@ -130,52 +130,12 @@ package struct DatasetMerge: Sendable {
     guard let first = sources.first else { throw UsageError("name a dataset") }
     // Those of the index may differ: what is written anew follows the first.
     for other in sources.dropFirst() where other.record.shardDigests.isDisjoint(with: first.record.shardDigests) {
-      var differences = Self.differences(
-        Self.withoutIndexOptions(first.record.pipeline), Self.withoutIndexOptions(other.record.pipeline), at: "")
-      // Episodes of Takeset 0.3.0 carry the digest of the whole pipeline.
-      if differences.isEmpty { differences = Self.differences(first.record.pipeline, other.record.pipeline, at: "") }
+      let differences = PipelineDifferences(first.record.pipeline, other.record.pipeline, in: ("one", "the other")).sentences
       throw ExportRefusal(
         "\(first.directory) and \(other.directory) were made by different pipelines: \(differences.abridged); convert the takes of one with the pipeline of the other"
       )
     }
     return try first.pipeline()
-  }
-
-  /// A pipeline whose steps for the index alone have no options, and so do not differ.
-  private static func withoutIndexOptions(_ pipeline: JSONValue) -> JSONValue {
-    guard var members = pipeline.object, let steps = members["transforms"]?.array else { return pipeline }
-    members["transforms"] = .array(
-      steps.map { step in
-        guard let name = step.object?.keys.first, Registry.transform(name)?.concernsIndexOnly == true else { return step }
-        return .object([name: [:]])
-      })
-    return .object(members)
-  }
-
-  /// Returns the differences between two pipelines, as sentences; of lists of steps only the first step that differs.
-  static func differences(_ a: JSONValue, _ b: JSONValue, at path: String) -> [String] {
-    if a == b { return [] }
-    if let a = a.object, let b = b.object {
-      return Set(a.keys).union(b.keys).sorted().flatMap {
-        differences(a[$0] ?? .null, b[$0] ?? .null, at: path.isEmpty ? $0 : "\(path).\($0)")
-      }
-    }
-    if let a = a.array, let b = b.array,
-      let index = (0..<max(a.count, b.count)).first(where: { a.dropFirst($0).first != b.dropFirst($0).first })
-    {
-      let (own, other) = (a.dropFirst(index).first, b.dropFirst(index).first)
-      if let own, let other, own.object.map({ Set($0.keys) }) == other.object.map({ Set($0.keys) }) {
-        return differences(own, other, at: "\(path)[\(index)]")
-      }
-      return ["\(path)[\(index)] is \(short(own)) in one and \(short(other)) in the other"]
-    }
-    return ["\(path) is \(short(a)) in one and \(short(b)) in the other"]
-  }
-
-  private static func short(_ value: JSONValue?) -> String {
-    guard let value else { return "missing" }
-    let text = value.canonicalText
-    return text.count > 200 ? text.prefix(200) + "…" : text
   }
 
   /// The takes to write, from all sources, each once.

@@ -22,6 +22,14 @@ package struct Pipeline: Sendable {
   package var writer: any Writer
   /// The processes that call its steps in Python.
   package var hosts: StepHosts?
+  /// The files that these read, by their paths, as they were when their digests were recorded.
+  var stepInputs: [String: StepInputFile] = [:]
+
+  struct StepInputFile: Sendable {
+    var stamp: FileStamp
+    var digest: Digest
+  }
+
   /// The folder of the pipeline file, from which the paths of these steps are.
   package var folder: String?
 
@@ -68,6 +76,16 @@ package struct Pipeline: Sendable {
 
   /// The transforms that are applied to takes.
   private var takeSteps: [any Transform] { transforms.filter { !type(of: $0).concernsIndexOnly } }
+
+  /// Throws `TakeFailure` where a file that a step in Python reads is no longer the one that was recorded.
+  func checkStepFiles() throws {
+    for (path, file) in stepInputs where (try? FileStamp.of(path)) != file.stamp {
+      // It may only have been touched.
+      if (try? SealedFile.digest(of: path).digest) == file.digest { continue }
+      throw TakeFailure(
+        .pythonStepFailed, "\(path) was changed while takes were converted, so nobody knows which version the step has read")
+    }
+  }
 
   /// Whether it has steps in Python.
   package var hasPrograms: Bool { transforms.contains { $0 is any ProgrammedTransform } }

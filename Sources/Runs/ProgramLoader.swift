@@ -33,6 +33,11 @@ package struct ProgramLoader {
         key: step.key, file: try file(step.file, "transforms[\(index)].\(Self.name(of: step)).file"), function: step.function,
         options: .object(step.options), files: try step.files.map { try file($0, "transforms[\(index)].\(Self.name(of: step)).files") })
     }
+    // Before the digests: a change between both is found.
+    let files = programs.flatMap(\.files).map(Self.resolved)
+    let inputs = Dictionary(
+      try files.map { ($0, Pipeline.StepInputFile(stamp: try FileStamp.of($0), digest: try SealedFile.digest(of: $0).digest)) }
+    ) { first, _ in first }
     let hosts = StepHosts(try Interpreter(interpreter), programs, memory: limits.memory, seconds: limits.seconds)
     let declared = try hosts.describe()
     var transforms = pipeline.transforms
@@ -41,6 +46,7 @@ package struct ProgramLoader {
     }
     var loaded = Pipeline(readers: pipeline.readers, transforms: transforms, writer: pipeline.writer)
     (loaded.hosts, loaded.folder) = (hosts, folder)
+    loaded.stepInputs = inputs
     do {
       try loaded.writer.check(transforms)
     } catch let error as OptionError {

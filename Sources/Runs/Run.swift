@@ -281,11 +281,9 @@ package struct Run: Sendable {
     }
     guard !replaces else { return }
     if let other = earlier.entries.values.first(where: { !conversion.isOwn($0.pipeline) }) {
-      throw UsageError(
-        """
-        \(output) holds the output of another pipeline (\(other.pipeline.prefix(12)), this one is \(conversion.digest.prefix(12))); \
-        give another --output, or --replace to rebuild it
-        """)
+      throw PipelineDifferences.refusal(
+        of: output, at: path, pipeline,
+        "holds the output of another pipeline (\(other.pipeline.prefix(12)), this one is \(conversion.digest.prefix(12)))")
     }
     if earlier.unchecked > 0 {
       throw UsageError(

@@ -160,6 +160,7 @@ package struct TakeConversion: Sendable {
   func seal(_ job: TakeJob, isCancelled: () -> Bool) throws -> [TakeResult] {
     if let failure = job.failure { throw failure }
     try finishSteps(of: job)
+    try pipeline.checkStepFiles()
     try job.inputs?.finishDigests(isCancelled: isCancelled)
     try job.inputs?.checkUnchanged()
     guard !isCancelled(), let shards = job.shards else { throw CancellationError() }

@@ -73,6 +73,9 @@ final class RunReport: Sendable {
     findings.last { $0.severity == .error }?.code.rawValue ?? reason ?? "unknown"
   }
 
+  /// The most frequent code of those that are worst.
+  var firstCode: String? { state.withLock { sorted($0).first?.key.code } }
+
   /// The lines for people.
   func table(_ style: Style) -> [String] {
     state.withLock { state in

@@ -80,11 +80,9 @@ package struct TaskPlan: Sendable {
       throw OutputFailure("cannot read what is in \(output): \(error)")
     }
     if !replaces, let other = entries.values.first(where: { !conversion.isOwn($0.pipeline) }) {
-      throw UsageError(
-        """
-        \(output) belongs to another pipeline (\(other.pipeline.prefix(12)), this one is \(conversion.digest.prefix(12))); \
-        give another --output, or --replace to rebuild it
-        """)
+      throw PipelineDifferences.refusal(
+        of: output, at: path, pipeline,
+        "belongs to another pipeline (\(other.pipeline.prefix(12)), this one is \(conversion.digest.prefix(12)))")
     }
     return entries
   }

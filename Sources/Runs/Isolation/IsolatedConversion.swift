@@ -77,6 +77,7 @@ package struct IsolatedConversion: Sendable {
     switch end {
     case .finished(let results):
       do {
+        try conversion.pipeline.checkStepFiles()
         try Self.check(results, of: job.task, conversion)
         try Self.checkShards(of: results, in: attempt.path)
       } catch {

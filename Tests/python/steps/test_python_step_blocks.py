@@ -57,7 +57,8 @@ def test_a_file_beside_a_step_is_part_of_it(takeset, takes, tmp_path):
     step = content(tmp_path / "out")[1]["pipeline"]["transforms"][1]["python"]
     assert sorted(step["recorded"]["digests"]) == ["scale.txt", "step.py"]
     (tmp_path / "scale.txt").write_text("4")
-    assert "another pipeline" in run(takeset, takes, tmp_path / "out", file, *python, check=64).stderr
+    refused = run(takeset, takes, tmp_path / "out", file, *python, check=64).stderr
+    assert "another pipeline" in refused and " of a step in Python is another one" in refused
     file.write_text("version: 1\ntransforms: [align: {}, python: {file: step.py, function: late}]\n")
     run(takeset, takes, tmp_path / "refused", file, *python, check=3)
     assert all("late.txt is no part of the step; name it in its files" in take["reason"] for take in content(tmp_path / "refused")[1]["takes"])
@@ -185,6 +186,32 @@ def test_a_step_that_changes_during_a_run_makes_no_rows(takes, takeset, tmp_path
     process.communicate(timeout=300)
     takes = content(tmp_path / "out")[1]["takes"]
     assert [take["outcome"] for take in takes] == ["failed"] * 3 and all("changed since the command began" in take["reason"] for take in takes[1:])
+
+
+@pytest.mark.parametrize("isolate", ["never", "always"])
+def test_a_file_that_changes_while_a_step_may_read_it_fails_the_takes(takeset, takes, tmp_path, isolate):
+    file = simple(tmp_path, """
+        import pathlib
+
+        HERE = pathlib.Path(__file__).parent
+
+        @steps.rows(reads=["pose"], writes=steps.Vector("f", ["f"]))
+        def f(block):
+            factor = float((HERE / "factor.txt").read_text())
+            if block.take.id == "a":
+                (HERE / "go").read_bytes()  # Until the other end is closed.
+            return factor * block.pose[:, 0]
+    """, {"python": {"file": "step.py", "files": ["factor.txt"]}})  # fmt: skip
+    (tmp_path / "factor.txt").write_text("1")
+    os.mkfifo(tmp_path / "go")
+    command = [BINARY, "run", takes, "--output", tmp_path / "out", "--pipeline", file, "--jobs", "1", "--isolate", isolate, "--python", sys.executable]
+    process = subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    with open(tmp_path / "go", "wb"):
+        (tmp_path / "factor.txt").write_text("2")
+    process.communicate(timeout=300)
+    takes = content(tmp_path / "out")[1]["takes"]
+    assert [take["outcome"] for take in takes] == ["failed"] * 3 and all("factor.txt was changed while takes were converted" in take["reason"] for take in takes)
+    assert not list((tmp_path / "out/episodes").iterdir())
 
 
 def test_files_behind_links_and_of_other_steps_are_seen(takeset, takes, tmp_path):
