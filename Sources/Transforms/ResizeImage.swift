@@ -7,7 +7,7 @@ package import Steps
 ///     - resize-image: {width: 320, height: 240}
 ///
 /// `mode: fit` keeps the aspect ratio and enlarges only with `enlarge: true`; `letterbox` does the same and pads with black to exactly this size; `cover` scales
-/// until this size is covered and crops the rest; `stretch` makes exactly this size. Depth keeps the image's field of view. JPEGs that shrink to half or less are first
+/// until this size is covered and crops the rest; `stretch` makes exactly this size. Depth keeps the image's field of view, and masks of the image's size follow it. JPEGs that shrink to half or less are first
 /// decoded at 1/2, 1/4 or 1/8 by libjpeg-turbo's reduced inverse DCT.
 package struct ResizeImage: Transform {
   package static let name = "resize-image"
@@ -51,7 +51,13 @@ package struct ResizeImage: Transform {
       guard max(scaled.width, scaled.height) <= Self.longestSide else {
         throw TakeFailure(.limit, "to cover \(box), images of \(full) would be scaled to \(scaled), above \(Self.longestSide) pixels")
       }
-      if scaled != full { resized.streams[name] = resized.streams[name]?.applying(.resize(scaled)) }
+      if scaled != full {
+        resized.streams[name] = resized.streams[name]?.applying(.resize(scaled))
+        // A mask of the image's pixels stays one.
+        for (mask, other) in resized.streams where other.spec.kind == .segmentation && other.spec.raster == stream.spec.raster {
+          resized.streams[mask] = other.applying(.resize(scaled))
+        }
+      }
       if mode != .fit, scaled != box { resized = resized.windowing(name, to: scaled.centered(box)) }
     }
     return resized

@@ -122,6 +122,35 @@ def test_steps_after_a_split_are_called_once_for_each_block(takeset, tmp_path, i
     assert content(tmp_path / "out1") == content(tmp_path / "out2")
 
 
+@pytest.mark.parametrize("box", [{"width": 24, "height": 18}, {"width": 20, "height": 30, "mode": "cover"}])
+def test_a_mask_follows_its_image(takeset, takes, tmp_path, box):
+    """Resized, each pixel is the nearest one; a mask of a size of its own stays as it is."""
+    source = """
+        @steps.rows(reads=["camera_image"], writes=steps.Mask("bright"))
+        def f(block):
+            return (block.camera_image.sum(axis=3, keepdims=True) % 251).astype(np.uint8)
+
+        @steps.rows(reads=["camera_image"], writes=steps.Mask("small", size=(16, 12)))
+        def g(block):
+            return block.camera_image[:, ::4, ::4, :1]
+    """  # fmt: skip
+    run(takeset, takes / "a", tmp_path / "plain", simple(tmp_path, source, "f", "g"))
+    file = simple(tmp_path, source, "f", "g", {"resize-image": box})
+    run(takeset, takes / "a", tmp_path / "out", file)
+    with h5py.File(tmp_path / "plain/episodes/a.h5") as plain, h5py.File(tmp_path / "out/episodes/a.h5") as shard:
+        whole, mask, image = plain["data/demo_0/obs/bright"][:], shard["data/demo_0/obs/bright"][:], shard["data/demo_0/obs/camera_image"]
+        assert mask.shape[:3] == image.shape[:3]
+        height, width = whole.shape[1:3]
+        scale = max(box["width"] / width, box["height"] / height) if "mode" in box else box["width"] / width
+        tall, wide = round(height * scale), round(width * scale)
+        nearest = whole[:, ((np.arange(tall) + 0.5) * height / tall).astype(int)][:, :, ((np.arange(wide) + 0.5) * width / wide).astype(int)]
+        top, left = (tall - mask.shape[1]) // 2, (wide - mask.shape[2]) // 2
+        assert np.array_equal(mask, nearest[:, top : top + mask.shape[1], left : left + mask.shape[2]])
+        if "mode" not in box:
+            assert np.array_equal(shard["data/demo_0/obs/small"], plain["data/demo_0/obs/small"])
+    assert traced(takeset, tmp_path / "out", "a", 3, "--python", sys.executable)["reproduced"] is True
+
+
 def test_random_numbers_go_on_over_blocks_beside_other_steps(takeset, takes, tmp_path):
     file = simple(tmp_path, """
         @steps.rows(reads=["camera_image"], writes=steps.Image("camera_image"))
