@@ -190,6 +190,12 @@ package struct DatasetDescription {
     return records.filter { known.insert($0.id.take).inserted }
   }
 
+  /// The files of values that streams were added from, each once, where takes are listed.
+  var additions: [TakeRecord.Addition] {
+    var known: Set<String> = []
+    return records.flatMap(\.additions).filter { known.insert("\($0.stream) \($0.digest)").inserted }
+  }
+
   /// A sentence that describes the dataset.
   var sentence: String {
     let readers = Set(dataset.written.compactMap(\.reader)).sorted().joined(separator: ", ")

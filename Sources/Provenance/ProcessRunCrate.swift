@@ -17,7 +17,8 @@ struct ProcessRunCrate {
     [
       // The context of RO-Crate 1.1 does not have this term yet.
       "@context": ["https://w3id.org/ro/crate/1.1/context", ["sha256": "http://schema.org/sha256"]],
-      "@graph": .array([descriptor, root, profileEntity, tool, pipeline, action] + persons + license + files + (isListed ? takes : [])),
+      "@graph": .array(
+        [descriptor, root, profileEntity, tool, pipeline, action] + persons + license + files + (isListed ? takes + additions : [])),
     ]
   }
 
@@ -73,7 +74,8 @@ struct ProcessRunCrate {
           + "\(several(description.dataset.written.count, "episode"))."
       ),
       "instrument": Self.reference(toolID),
-      "object": .array([Self.reference("#pipeline")] + (isListed ? description.sources.map { Self.reference(Self.takeID($0)) } : [])),
+      "object": .array(
+        [Self.reference("#pipeline")] + (isListed ? (takes + additions).map { Self.reference($0["@id"]?.string ?? "") } : [])),
       "result": .array(parts.map { Self.reference($0) }), "actionStatus": "http://schema.org/CompletedActionStatus",
     ]
     members["startTime"] = description.started.map { Self.time($0) }
@@ -121,12 +123,21 @@ struct ProcessRunCrate {
     }
   }
 
-  private static func takeID(_ take: TakeRecord) -> String { "#take/" + identifier(take.id.take) }
+  /// The files of streams that were added.
+  private var additions: [JSONValue] {
+    description.additions.map { addition in
+      [
+        "@id": .string("#values/\(addition.stream)/\(addition.digest.description.prefix(16))"), "@type": "CreativeWork",
+        "name": .string("values of \(addition.stream)"), "description": .string("The file \(addition.file), which takeset add has read."),
+        "sha256": .string(addition.digest.description),
+      ]
+    }
+  }
 
   private var takes: [JSONValue] {
     description.sources.map { take in
       var members: [String: JSONValue] = [
-        "@id": .string(Self.takeID(take)), "@type": "CreativeWork", "name": .string("take \(take.id.take)"),
+        "@id": .string("#take/" + Self.identifier(take.id.take)), "@type": "CreativeWork", "name": .string("take \(take.id.take)"),
         "description": .string("\(several(take.inputs.count, "file")) of \(take.reader ?? "no known format")."),
       ]
       members["sha256"] = take.inputDigest.map { .string($0.description) }

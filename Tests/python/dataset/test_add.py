@@ -307,14 +307,19 @@ def test_an_interrupted_command_says_how_to_go_on(takeset, failing_look, copy, t
     takeset("verify", copy, check=0)
 
 
-def test_a_signature_names_the_file(takeset, copy, tmp_path):
+def test_a_signature_and_a_crate_name_the_file(takeset, copy, tmp_path):
     file = saved(tmp_path / "w.npz", values(copy))
     add(takeset, copy, file)
     subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", tmp_path / "key.pem"], check=True, capture_output=True)
     takeset("sign", copy, "--key", tmp_path / "key.pem", check=0)
     payload = json.loads(base64.b64decode(json.loads((copy / "attestation.json").read_text())["payload"]))
     sources = payload["predicate"]["buildDefinition"]["resolvedDependencies"]
-    assert {"name": "values of width", "digest": {"sha256": hashlib.sha256(file.read_bytes()).hexdigest()}} in sources
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert {"name": "values of width", "digest": {"sha256": digest}} in sources
+    takeset("describe", copy, "--ro-crate", check=0)
+    crate = {entity["@id"]: entity for entity in json.loads((copy / "ro-crate-metadata.json").read_text())["@graph"]}
+    [values_of] = [entity for entity in crate.values() if entity["name" if "name" in entity else "@id"] == "values of width"]
+    assert values_of["sha256"] == digest and "w.npz" in values_of["description"] and {"@id": values_of["@id"]} in crate["#conversion"]["object"]
 
 
 def test_a_plan_for_a_cluster_does_as_a_run(takeset, tiny_takes, tmp_path):
