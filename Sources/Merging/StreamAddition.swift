@@ -13,7 +13,7 @@ import Steps
 ///     var addition = StreamAddition(to: "dataset", stream: "width", from: "width.npz", tool: tool)
 ///     addition.unit = "m"
 ///     let summary = try addition.execute()
-package struct StreamAddition {
+package struct StreamAddition: Sendable {
   package var directory: String
   package var stream: StreamName
   /// The file with the values.
@@ -27,6 +27,7 @@ package struct StreamAddition {
   package var commandLine: [String] = []
   /// The check of shards that another program has written to.
   package var checks = Verification.ExternalChecks.inProcess
+  package var threads = 1
 
   package struct Summary: Sendable {
     package var episodes = 0
@@ -48,20 +49,20 @@ package struct StreamAddition {
   }
 
   /// An episode that gets the stream.
-  private struct Member {
+  private struct Member: Sendable {
     var entry: Journal.Entry
     var record: TakeRecord
     var addition: ShardAddition
     var state: State
 
-    enum State { case absent, same, other }
+    enum State: Sendable { case absent, same, other }
   }
 
   /// Adds the stream.
   ///
   /// Throws `UsageError` for a directory that is no finished dataset, names that it does not have, and a stream that it has;
   /// `UnusableValues` for a file that does not fit; `ExportRefusal` for a shard that cannot get it; `OutputFailure`; `CancellationError`.
-  package func execute(isCancelled: () -> Bool = { false }) throws -> Summary {
+  package func execute(isCancelled: @escaping @Sendable () -> Bool = { false }) throws -> Summary {
     let started = Date()
     if stream.isReserved || !StreamName.isName(stream.rawValue) {
       let reason = stream.isReserved ? "datasets have something else of this name" : "expected a name such as gripper_width"
@@ -80,9 +81,12 @@ package struct StreamAddition {
     let entries = try entries(of: dataset, contents.entries)
     let pipeline = try dataset.pipeline()
     let (values, members) = try self.members(entries) { try contents.record(of: $0.id.text, at: path) }
-    for member in members {
+    let absent = members.filter { $0.state == .absent }
+    try inOrder(absent.count, threads: threads) {
+    } make: { (_: inout Void, index) in
       if isCancelled() { throw CancellationError() }
-      if member.state == .absent { try member.addition.check(member.record, in: directory, checks) }
+      try absent[index].addition.check(absent[index].record, in: directory, checks)
+    } store: { _, _ in
     }
     let journal: Journal
     do { journal = try Journal(path: path, known: contents) } catch { throw OutputFailure(error, writing: directory) }
@@ -98,16 +102,23 @@ package struct StreamAddition {
       dataset = try Dataset(directory: directory, checks: checks)
     }
     var summary = Summary()
-    for member in members {
+    let pending = members.filter { $0.state != .same }
+    try inOrder(pending.count, threads: threads) {
+    } make: { (_: inout Void, index) in
       if isCancelled() { throw CancellationError() }
-      if member.state == .same { summary.unchanged += 1 } else { try add(member, from: values, to: journal) }
+      return try added(to: pending[index], from: values)
+    } store: { index, record in
+      try append(record, pending[index].entry, to: journal)
+    }
+    summary.unchanged = members.count - pending.count
+    for member in members {
       let (numbers, width) = (member.addition.values, max(member.addition.elements.count, 1))
       summary.rows += member.entry.framesOut
       summary.empty += stride(from: 0, to: numbers.count, by: width).count { numbers[$0..<($0 + width)].allSatisfy(\.isNaN) }
     }
     (summary.episodes, summary.elements) = (members.count, members.first?.addition.elements ?? [])
-    let added = Set(members.map(\.entry.id))
-    summary.others = entries.filter { $0.outcome == .written && !added.contains($0.id) && !$0.added.contains(stream) }.map(\.id.text)
+    let known = Set(members.map(\.entry.id))
+    summary.others = entries.filter { $0.outcome == .written && !known.contains($0.id) && !$0.added.contains(stream) }.map(\.id.text)
     summary.isUpToDate = try summary.unchanged == summary.episodes && isPublished(members, dataset)
     if !summary.isUpToDate { summary.findings = try publish() }
     return summary
@@ -171,13 +182,14 @@ package struct StreamAddition {
 
   // MARK: Writing
 
-  private func add(_ member: Member, from values: AddedValues, to journal: Journal) throws {
+  /// Writes the shard of an episode with the stream; returns its record.
+  private func added(to member: Member, from values: AddedValues) throws -> TakeRecord {
     var record = member.record
     record.additions.removeAll { $0.stream == stream }
     if member.state == .other { record.output = try ShardAddition.without(stream, member.record, in: directory, checks) }
     record.output = try member.addition.write(to: record, in: directory, checks)
     record.additions.append(TakeRecord.Addition(stream: stream, file: values.name, digest: values.digest, unit: unit))
-    try append(record, member.entry, to: journal)
+    return record
   }
 
   private func remove(from member: Member, in journal: Journal) throws {

@@ -48,7 +48,7 @@ struct AddCommand: ParsableCommand {
         to: directory, stream: StreamName(String(stream[..<equals])), from: String(stream[stream.index(after: equals)...]),
         tool: TakesetCommand.tool)
       (addition.unit, addition.episode, addition.replaces) = (unit, episode, replace)
-      (addition.commandLine, addition.checks) = (CommandLine.arguments, CheckProcess.checks)
+      (addition.commandLine, addition.checks, addition.threads) = (CommandLine.arguments, CheckProcess.checks, Cores.available)
       return try addition.execute(isCancelled: isCancelled)
     }
     for finding in summary.findings { standardError("\(finding.severity.rawValue): \(finding.message)") }

@@ -13,7 +13,7 @@ import Steps
 ///     let addition = ShardAddition(stream: "width", unit: "m", elements: ["width"], values: widths)
 ///     try addition.check(record, in: "dataset", checks)
 ///     let output = try addition.write(to: record, in: "dataset", checks)       // of record.output, with the new arrays
-package struct ShardAddition {
+package struct ShardAddition: Sendable {
   package let stream: StreamName
   package let unit: String
   /// The names of a row's numbers.
