@@ -49,8 +49,6 @@ package struct ShardAddition: Sendable {
     unlink(temporary)
     do {
       try SealedFile.copy(shard.path, to: temporary)
-      var status = stat()
-      if stat(shard.path, &status) == 0 { chmod(temporary, status.st_mode & 0o777) }
       let arrays = try write(shard.layout, to: temporary)
       let described = try describe(shard.output, arrays, at: temporary, isForeign: shard.isForeign)
       try SealedFile.seal(temporary, as: shard.path)

@@ -42,13 +42,16 @@ package enum SealedFile {
     try syncDirectory(of: path)
   }
 
-  /// Copies a file within the kernel, which shares blocks where the file system can. There must be none of the other name.
+  /// Copies a file with its permissions, where there are such, within the kernel, which shares blocks where the file system can. There must be none of the other name.
   package static func copy(_ source: String, to target: String) throws {
     let file = try InputFile(source)
     let descriptor = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
     guard descriptor >= 0 else { throw FileError("create", target) }
     defer { close(descriptor) }
     guard clinux_copy(file.descriptor, descriptor, file.stamp.bytes) == file.stamp.bytes else { throw FileError("copy", source) }
+    var status = stat()
+    // Some file systems have none.
+    if fstat(file.descriptor, &status) == 0 { fchmod(descriptor, status.st_mode & 0o777) }
   }
 
   /// Makes the names in a path's directory survive a power loss. `fsync`.

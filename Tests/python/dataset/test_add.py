@@ -75,6 +75,8 @@ def add(takeset, dataset, file, *options, name="width", check=0):
 
 def test_values_become_a_stream_and_the_rest_keeps_its_bytes(takeset, tiny_dataset, copy, tmp_path):
     given = values(copy)
+    for path in (copy / "episodes").iterdir():
+        path.chmod(0o640)
     file = saved(tmp_path / "w.npz", given)
     said = add(takeset, copy, file, "--unit", "m").stdout
     assert f"width (2 numbers a row, m) added to {len(given)} episodes, {sum(map(len, given.values()))} rows, {len(given)} without a value" in said
@@ -103,6 +105,7 @@ def test_values_become_a_stream_and_the_rest_keeps_its_bytes(takeset, tiny_datas
         assert np.allclose(index["stats/width/mean"], np.nanmean(train, 0)) and np.allclose(index["stats/width/q99"], np.nanquantile(train.astype(np.float32), 0.99, 0))
         assert list(index["stats/width/count"]) == list((~np.isnan(train)).sum(0))
     takeset("verify", copy, check=0)
+    assert {path.stat().st_mode & 0o777 for path in (copy / "episodes").iterdir()} == {0o640}
     assert "nothing to do" in add(takeset, copy, file, "--unit", "m").stdout
 
 

@@ -195,7 +195,9 @@ def test_many_problems_are_grouped_by_reason(takeset, tmp_path):
         elif index < 25:
             (takes / f"t{index:02}/poses.json").unlink()
     done = takeset("run", takes, "--output", tmp_path / "out", "--progress", "none", check=3)
-    (line,) = [l for l in done.stdout.splitlines() if "json-invalid" in l]
+    *lines, last = done.stdout.splitlines()
+    assert last.endswith("takeset explain json-invalid")
+    (line,) = [l for l in lines if "json-invalid" in l]
     assert re.fullmatch(r"  failed    json-invalid +23 takes +t\d\d, t\d\d, t\d\d and 20 others", line)
     assert len(re.findall(r"(?m)^  failed ", done.stdout)) == 2 and "poses-missing" in done.stdout
     every = takeset("run", takes, "--output", tmp_path / "all", "--progress", "none", "--verbose", check=3)
