@@ -5,7 +5,6 @@ import Foundation
 ///     try Interpreter(nil).executable                                      // /home/ann/venv/bin/python3
 package struct Interpreter: Sendable {
   package let executable: String
-  private static let none = "none"
   /// Where its programs, its library and its packages are.
   let folders: [String]
 
@@ -16,7 +15,7 @@ package struct Interpreter: Sendable {
   package init(_ path: String?) throws {
     let environment = ProcessInfo.processInfo.environment
     let named = [path, environment["TAKESET_PYTHON"]].compactMap(\.self).first { !$0.isEmpty }
-    if named == Self.none { throw StepMistake("the pipeline has steps in Python, and --python none does not call any") }
+    if named == "none" { throw StepMistake("the pipeline has steps in Python, and --python none does not call any") }
     let remedy = "name one by --python or TAKESET_PYTHON, or activate an environment"
     let name = named ?? "python3"
     let places = name.contains("/") ? [name] : (environment["PATH"] ?? "").split(separator: ":").map { "\($0)/\(name)" }

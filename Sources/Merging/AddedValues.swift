@@ -30,7 +30,7 @@ package struct AddedValues: Sendable {
   private let only: String?
 
   static let mostElements = 4096
-  /// Bytes of a file.
+  /// Bytes of a table.
   private static let limit = 1 << 30
 
   /// Throws `UsageError` where there is no such file, or where it is of other episodes; `UnusableValues` for one that has no such values.
@@ -43,14 +43,15 @@ package struct AddedValues: Sendable {
     name = URL(fileURLWithPath: path).lastPathComponent.onOneLine
     do {
       let file = try InputFile(URL(fileURLWithPath: path).resolvingSymlinksInPath().path)
-      var bytes: [UInt8] = []
-      try file.readAll(limit: Self.limit, into: &bytes)
-      digest = Digest.of(bytes)
       switch URL(fileURLWithPath: path).pathExtension.lowercased() {
       case "npz":
-        bytes = []
+        digest = try file.finish()
         try readArrays(file)
-      case "csv": try readLines(bytes)
+      case "csv":
+        var bytes: [UInt8] = []
+        try file.readAll(limit: Self.limit, into: &bytes)
+        digest = try file.finish()
+        try readLines(bytes)
       default: throw UsageError("\(path): expected a .npz or a .csv file")
       }
     } catch let error as UnusableValues {
@@ -71,7 +72,7 @@ package struct AddedValues: Sendable {
   private func episode(named id: String, isUnnamed: Bool) throws -> String? {
     if rows[id] != nil { return only == nil || only == id ? id : nil }
     guard isUnnamed else {
-      throw UsageError("\(name): the dataset has no episode \"\(id.onOneLine)\"\(Spelling.hint(for: id, among: Array(rows.keys)))")
+      throw UsageError("\(name): the dataset has no episode \"\(id.onOneLine)\"\(Spelling.hint(for: id, among: rows.keys.sorted()))")
     }
     if let only { return only }
     if rows.count == 1 { return rows.first?.key }
@@ -138,7 +139,7 @@ package struct AddedValues: Sendable {
       try read(texts, columns, place, line.number, &done, &lines)
     }
     if done.isEmpty { throw UnusableValues("it has no lines with values") }
-    for (episode, count) in done where columns?.row == nil && count != rows[episode] {
+    for (episode, count) in done.sorted(by: { $0.key < $1.key }) where columns?.row == nil && count != rows[episode] {
       throw UnusableValues("it has \(counted(count, "row")) for the episode \(episode), which has \(rows[episode] ?? 0)")
     }
   }
@@ -178,7 +179,7 @@ package struct AddedValues: Sendable {
       guard let value = Self.number(texts[column]) else {
         throw UnusableValues("\(place): \"\(texts[column].onOneLine)\" is no number; NaN or nothing stands for an absent one")
       }
-      table.values[row * width + index] = try Self.float(value, isWhole: Int(texts[column]) != nil, place)
+      table.values[row * width + index] = try Int(texts[column]).map { try Self.float($0, place) } ?? Self.float(value, place)
     }
     tables[episode] = table
     done[episode, default: 0] += 1
@@ -194,19 +195,19 @@ package struct AddedValues: Sendable {
     !text.isEmpty && text.utf8.count <= 64 && !text.contains(" ") && text.onOneLine == text
   }
 
-  /// The number as it is stored. Throws for one that is infinite, or that 32 bits cannot hold: too large, or a whole number that would be
-  /// another one.
-  static func float(_ value: Double, isWhole: Bool, _ place: @autoclosure () -> String) throws -> Float {
+  /// The number as it is stored, in 32 bits. Throws for one that is infinite or too large.
+  static func float(_ value: Double, _ place: @autoclosure () -> String) throws -> Float {
     let stored = Float(value)
-    if stored.isInfinite {
-      throw UnusableValues(
-        value.isInfinite
-          ? "\(place()) has an infinite value; NaN stands for an absent one" : "\(place()) has \(value), too large for a 32-bit float")
-    }
-    if isWhole, Double(stored) != value {
-      throw UnusableValues("\(place()) has \(Int(exactly: value) ?? 0), a whole number that a 32-bit float does not hold exactly")
-    }
-    return stored
+    if !stored.isInfinite { return stored }
+    throw UnusableValues(
+      value.isInfinite
+        ? "\(place()) has an infinite value; NaN stands for an absent one" : "\(place()) has \(value), too large for a 32-bit float")
+  }
+
+  /// A whole number as it is stored. Throws for one that would become another one, such as a time in nanoseconds.
+  static func float(_ whole: some BinaryInteger, _ place: @autoclosure () -> String) throws -> Float {
+    if let stored = Float(exactly: whole) { return stored }
+    throw UnusableValues("\(place()) has \(whole), a whole number that a 32-bit float does not hold exactly")
   }
 }
 

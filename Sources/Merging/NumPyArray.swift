@@ -59,11 +59,10 @@ struct NumPyArray {
 
   /// The numbers of a complete array, whose size was checked, row after row. Throws `UnusableValues` for one that cannot be stored.
   func values(in bytes: [UInt8]) throws -> [Float] {
-    let isWhole = !type.contains("f")
-    return try bytes.withUnsafeBytes { bytes in
+    try bytes.withUnsafeBytes { bytes in
       try (0..<(rows * width)).map { index in
         let element = isColumnMajor ? index % width * rows + index / width : index
-        return try AddedValues.float(read(bytes, start + element * elementBytes), isWhole: isWhole, "row \(index / width) of \(place)")
+        return try read(bytes, start + element * elementBytes) { "row \(index / width) of \(place)" }
       }
     }
   }
@@ -93,25 +92,26 @@ struct NumPyArray {
 
   // MARK: Elements
 
-  private typealias Read = (UnsafeRawBufferPointer, Int) -> Double
+  /// Returns the element at an offset, as it is stored; throws a sentence that begins with its place.
+  private typealias Read = (_ bytes: UnsafeRawBufferPointer, _ offset: Int, _ place: () -> String) throws -> Float
 
   private static func reader(_ type: String) -> Read? {
     func bits<Number: FixedWidthInteger>(_ bytes: UnsafeRawBufferPointer, _ offset: Int) -> Number {
       Number(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: Number.self))
     }
-    func integer<Number: FixedWidthInteger>(_: Number.Type) -> Read { { Double(bits($0, $1) as Number) } }
+    func whole<Number: FixedWidthInteger>(_: Number.Type) -> Read { { try AddedValues.float(bits($0, $1) as Number, $2()) } }
     switch type {
-    case "<f2": return { Double(HalfFloat.value(bits($0, $1))) }
-    case "<f4": return { Double(Float(bitPattern: bits($0, $1))) }
-    case "<f8": return { Double(bitPattern: bits($0, $1)) }
-    case "|b1", "|u1": return integer(UInt8.self)
-    case "|i1": return integer(Int8.self)
-    case "<u2": return integer(UInt16.self)
-    case "<i2": return integer(Int16.self)
-    case "<u4": return integer(UInt32.self)
-    case "<i4": return integer(Int32.self)
-    case "<u8": return integer(UInt64.self)
-    case "<i8": return integer(Int64.self)
+    case "<f2": return { try AddedValues.float(Double(HalfFloat.value(bits($0, $1))), $2()) }
+    case "<f4": return { try AddedValues.float(Double(Float(bitPattern: bits($0, $1))), $2()) }
+    case "<f8": return { try AddedValues.float(Double(bitPattern: bits($0, $1)), $2()) }
+    case "|b1", "|u1": return whole(UInt8.self)
+    case "|i1": return whole(Int8.self)
+    case "<u2": return whole(UInt16.self)
+    case "<i2": return whole(Int16.self)
+    case "<u4": return whole(UInt32.self)
+    case "<i4": return whole(Int32.self)
+    case "<u8": return whole(UInt64.self)
+    case "<i8": return whole(Int64.self)
     default: return nil
     }
   }

@@ -51,6 +51,7 @@ package struct StreamAddition: Sendable {
   /// An episode that gets the stream.
   private struct Member: Sendable {
     var entry: Journal.Entry
+    /// Without another stream of the name, once shards are examined.
     var record: TakeRecord
     var addition: ShardAddition
     var state: State
@@ -79,30 +80,23 @@ package struct StreamAddition: Sendable {
     let path = directory + "/" + DatasetFiles.journal
     let contents = try Journal.contents(at: path)
     let entries = try entries(of: dataset, contents.entries)
-    let pipeline = try dataset.pipeline()
-    let (values, members) = try self.members(entries) { try contents.record(of: $0.id.text, at: path) }
-    let absent = members.filter { $0.state == .absent }
-    try inOrder(absent.count, threads: threads) {
-    } make: { (_: inout Void, index) in
-      if isCancelled() { throw CancellationError() }
-      try absent[index].addition.check(absent[index].record, in: directory, checks)
-    } store: { _, _ in
-    }
     let journal: Journal
     do { journal = try Journal(path: path, known: contents) } catch { throw OutputFailure(error, writing: directory) }
+    let pipeline = try dataset.pipeline()
+    let (values, members) = try members(entries, journal)
+    let pending = try examined(members.filter { $0.state != .same }, isCancelled)
     func publish(removing removed: StreamName? = nil) throws -> [Finding] {
       try self.publish(dataset, pipeline, journal, started, removing: removed)
     }
 
     // A record that names other values than the shard has would be damage, so the old stream leaves the manifest first.
-    let replaced = members.filter { $0.state == .other }
-    for member in replaced { try remove(from: member, in: journal) }
+    let replaced = pending.filter { $0.state == .other }
+    for member in replaced { try append(member.record, member.entry, to: journal) }
     if !replaced.isEmpty {
       _ = try publish(removing: stream)
       dataset = try Dataset(directory: directory, checks: checks)
     }
     var summary = Summary()
-    let pending = members.filter { $0.state != .same }
     try inOrder(pending.count, threads: threads) {
     } make: { (_: inout Void, index) in
       if isCancelled() { throw CancellationError() }
@@ -136,12 +130,12 @@ package struct StreamAddition: Sendable {
 
   // MARK: Values
 
-  private func members(_ entries: [Journal.Entry], record: (Journal.Entry) throws -> [UInt8]) throws -> (AddedValues, [Member]) {
+  private func members(_ entries: [Journal.Entry], _ journal: Journal) throws -> (AddedValues, [Member]) {
     let written = entries.filter { $0.outcome == .written }
     let rows = Dictionary(written.map { ($0.id.text, $0.framesOut) }) { first, _ in first }
     if let episode, rows[episode] == nil {
       throw UsageError(
-        "--episode \(episode.onOneLine): \(directory) has no such episode\(Spelling.hint(for: episode, among: Array(rows.keys)))")
+        "--episode \(episode.onOneLine): \(directory) has no such episode\(Spelling.hint(for: episode, among: rows.keys.sorted()))")
     }
     let values = try AddedValues(file, rows: rows, of: stream.rawValue, only: episode)
     var widths: Set<Int> = []
@@ -153,7 +147,7 @@ package struct StreamAddition: Sendable {
         ? values.elements : table.width == 1 ? [stream.rawValue] : (0..<table.width).map { "\(stream)_\($0)" }
       var addition = ShardAddition(stream: stream, unit: unit, elements: names, values: table.values)
       addition.replaces = replaces
-      let record = try TakeRecord(json: record(entry))
+      let record = try TakeRecord(json: journal.record(of: entry.id.text))
       return Member(entry: entry, record: record, addition: addition, state: try state(record, addition))
     }
     if widths.count > 1 {
@@ -165,13 +159,11 @@ package struct StreamAddition: Sendable {
 
   /// Whether an episode has the stream. Throws `UsageError` where it has another one of the name, which is not to be given up.
   private func state(_ record: TakeRecord, _ addition: ShardAddition) throws -> Member.State {
-    let path = "\(ShardNames.dataPath)obs/\(stream)"
-    guard let array = record.output?.arrays.first(where: { $0.path == path }) else { return .absent }
+    guard let array = record.output.flatMap(addition.stored) else { return .absent }
     guard let known = record.additions.first(where: { $0.stream == stream }) else {
       throw UsageError("\(record.id) has a stream \(stream) already, which its take has; choose another name")
     }
-    let shape = [record.framesOut, addition.elements.count]
-    if array.digest == addition.digest, array.shape == shape, known.unit == unit { return .same }
+    if addition.isSame(as: array), known.unit == unit { return .same }
     guard replaces else {
       throw UsageError(
         "\(record.id) has a stream \(stream) already, which takeset add has added from \(known.file); choose another name, or give --replace"
@@ -180,23 +172,33 @@ package struct StreamAddition: Sendable {
     return .other
   }
 
+  /// The episodes that are to be written, with the records that they have without the stream. Throws `ExportRefusal` where a shard cannot get it.
+  private func examined(_ members: [Member], _ isCancelled: @escaping @Sendable () -> Bool) throws -> [Member] {
+    var examined: [Member] = []
+    try inOrder(members.count, threads: threads) {
+    } make: { (_: inout Void, index) in
+      if isCancelled() { throw CancellationError() }
+      var member = members[index]
+      if member.state == .other {
+        member.record.output = try ShardAddition.without(stream, member.record, in: directory, checks)
+        member.record.additions.removeAll { $0.stream == stream }
+      }
+      try member.addition.check(member.record, in: directory, checks)
+      return member
+    } store: {
+      examined.append($1)
+    }
+    return examined
+  }
+
   // MARK: Writing
 
   /// Writes the shard of an episode with the stream; returns its record.
   private func added(to member: Member, from values: AddedValues) throws -> TakeRecord {
     var record = member.record
-    record.additions.removeAll { $0.stream == stream }
-    if member.state == .other { record.output = try ShardAddition.without(stream, member.record, in: directory, checks) }
     record.output = try member.addition.write(to: record, in: directory, checks)
     record.additions.append(TakeRecord.Addition(stream: stream, file: values.name, digest: values.digest, unit: unit))
     return record
-  }
-
-  private func remove(from member: Member, in journal: Journal) throws {
-    var record = member.record
-    record.output = try ShardAddition.without(stream, record, in: directory, checks)
-    record.additions.removeAll { $0.stream == stream }
-    try append(record, member.entry, to: journal)
   }
 
   private func append(_ record: TakeRecord, _ entry: Journal.Entry, to journal: Journal) throws {

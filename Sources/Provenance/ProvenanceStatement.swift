@@ -15,17 +15,11 @@ struct ProvenanceStatement {
   static let recordSubject = DatasetFiles.manifest + "#/record"
 
   /// A source that was read: a take, or a dataset that episodes were taken from.
-  struct Dependency: Hashable {
+  struct Dependency {
     var name: String
     var digest: String
     /// Number and size of a take's files, and its reader.
-    var files: Files?
-
-    struct Files: Hashable {
-      var count: Int
-      var bytes: Int64
-      var reader: String?
-    }
+    var files: (count: Int, bytes: Int64, reader: String?)?
   }
 
   let record: ManifestRecord
@@ -39,10 +33,12 @@ struct ProvenanceStatement {
     (record, recordDigest, self.files) = (dataset.record, dataset.recordDigest, files)
     var known: Set<String> = []
     var dependencies: [Dependency] = []
-    var added: Set<Dependency> = []
+    var added: [String: Dependency] = [:]
     for entry in dataset.takes {
       let take = try dataset.record(of: entry)
-      for addition in take.additions { added.insert(Dependency(name: "values of \(addition.stream)", digest: addition.digest.description)) }
+      for addition in take.additions {
+        added["\(addition.stream) \(addition.digest)"] = Dependency(name: "values of \(addition.stream)", digest: "\(addition.digest)")
+      }
       guard known.insert(entry.id.take).inserted else { continue }
       guard let digest = take.inputDigest else {
         // Another episode of the take may have it.
@@ -50,11 +46,9 @@ struct ProvenanceStatement {
         continue
       }
       let bytes = take.inputs.reduce(0) { $0 &+ $1.bytes }
-      dependencies.append(
-        Dependency(
-          name: entry.id.take, digest: digest.description, files: .init(count: take.inputs.count, bytes: bytes, reader: take.reader)))
+      dependencies.append(Dependency(name: entry.id.take, digest: digest.description, files: (take.inputs.count, bytes, take.reader)))
     }
-    dependencies += added.sorted { ($0.name, $0.digest) < ($1.name, $1.digest) }
+    dependencies += added.sorted { $0.key < $1.key }.map(\.value)
     for source in record.sources?.array ?? [] {
       if let digest = source["record_sha256"]?.string { dependencies.append(Dependency(name: "dataset", digest: digest)) }
     }

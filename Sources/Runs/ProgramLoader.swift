@@ -33,16 +33,21 @@ package struct ProgramLoader {
         key: step.key, file: try file(step.file, "transforms[\(index)].\(Self.name(of: step)).file"), function: step.function,
         options: .object(step.options), files: try step.files.map { try file($0, "transforms[\(index)].\(Self.name(of: step)).files") })
     }
-    // Before the digests: a change between both is found.
-    let files = programs.flatMap(\.files).map(Self.resolved)
-    let inputs = Dictionary(
-      try files.map { ($0, Pipeline.StepInputFile(stamp: try FileStamp.of($0), digest: try SealedFile.digest(of: $0).digest)) }
-    ) { first, _ in first }
+    // Before the steps may read them.
+    var inputs: [String: Pipeline.StepInputFile] = [:]
+    for ((index, step), program) in zip(steps, programs) {
+      for file in program.files.map(Self.resolved) where inputs[file] == nil {
+        guard let stamp = try? FileStamp.of(file), let digest = try? SealedFile.digest(of: file).digest else {
+          throw PipelineFileError("transforms[\(index)].\(Self.name(of: step)).files", "\(file) cannot be read")
+        }
+        inputs[file] = Pipeline.StepInputFile(stamp: stamp, digest: digest)
+      }
+    }
     let hosts = StepHosts(try Interpreter(interpreter), programs, memory: limits.memory, seconds: limits.seconds)
     let declared = try hosts.describe()
     var transforms = pipeline.transforms
     for ((index, step), (program, json)) in zip(steps, zip(programs, declared)) {
-      transforms[index] = try recording(step, program, json, "transforms[\(index)].\(Self.name(of: step))")
+      transforms[index] = try recording(step, program, inputs, json, "transforms[\(index)].\(Self.name(of: step))")
     }
     var loaded = Pipeline(readers: pipeline.readers, transforms: transforms, writer: pipeline.writer)
     (loaded.hosts, loaded.folder) = (hosts, folder)
@@ -92,7 +97,7 @@ package struct ProgramLoader {
 
   /// Returns the step with what its file declares, and the digests of all that was loaded, by paths from the pipeline's folder.
   private func recording<Programmed: ProgrammedTransform>(
-    _ step: Programmed, _ program: StepHosts.Program, _ json: JSONValue, _ path: String
+    _ step: Programmed, _ program: StepHosts.Program, _ inputs: [String: Pipeline.StepInputFile], _ json: JSONValue, _ path: String
   ) throws -> Programmed {
     var found = json.object ?? [:]
     if let mistake = Programmed.mistake(in: found) { throw PipelineFileError(path, "\(step.file): \(mistake)") }
@@ -100,10 +105,7 @@ package struct ProgramLoader {
     var digests: [String: JSONValue] = [:]
     for (name, digest) in found["digests"]?.object ?? [:] { digests[RelativePath.plain("\(beside)/\(name)")] = digest }
     for (name, file) in zip(step.files, program.files) {
-      guard let digest = try? SealedFile.digest(of: Self.resolved(file)).digest else {
-        throw PipelineFileError("\(path).files", "\(file) cannot be read")
-      }
-      digests[RelativePath.plain(name)] = .string(digest.description)
+      digests[RelativePath.plain(name)] = inputs[Self.resolved(file)].map { .string($0.digest.description) }
     }
     found["digests"] = .object(digests)
     if let recorded = step.recorded, recorded != found {

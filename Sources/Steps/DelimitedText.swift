@@ -1,9 +1,9 @@
-import Evidence
+import Foundation
 
 /// A table as people and spreadsheets write it: fields between commas, in double quotes where they hold commas, quotes or line ends (RFC 4180).
 /// A byte order mark is skipped, and so are lines without any text or quote.
 ///
-///     try DelimitedText(bytes, fieldLimit: 64).forEachLine { print($0.number, $0.fields) }
+///     try DelimitedText(bytes, fieldLimit: 64).forEachLine { rows.append($0.fields) }
 package struct DelimitedText {
   package struct Line {
     /// The number of its first line in the file, from 1.
@@ -25,19 +25,18 @@ package struct DelimitedText {
   package func forEachLine(_ body: (Line) throws -> Void) throws {
     var (number, line) = (1, Line(number: 1, fields: []))
     var (field, isQuoted, wasQuoted): ([UInt8], Bool, Bool) = ([], false, false)
-    /// Whether the line has no field in quotes.
-    var isBlank = true
+    var hasQuotes = false
     func endField() throws {
       var own = String(decoding: field, as: UTF8.self)
-      if wasQuoted { isBlank = false } else { own = own.trimmed }
+      if wasQuoted { hasQuotes = true } else { own = own.trimmingCharacters(in: .whitespaces) }
       line.fields.append(own)
       guard line.fields.count <= fieldLimit else { throw Mistake(description: "line \(line.number) has more than \(fieldLimit) fields") }
       (field, wasQuoted) = ([], false)
     }
     func endLine() throws {
       try endField()
-      if !isBlank || line.fields.contains(where: { !$0.isEmpty }) { try body(line) }
-      isBlank = true
+      if hasQuotes || line.fields.contains(where: { !$0.isEmpty }) { try body(line) }
+      hasQuotes = false
       line = Line(number: number, fields: [])
     }
     var rest = bytes[...]
@@ -52,7 +51,7 @@ package struct DelimitedText {
       case UInt8(ascii: "\n"):
         number += 1
         if isQuoted { field.append(byte) } else { try endLine() }
-      case UInt8(ascii: "\r") where !isQuoted: break
+      case UInt8(ascii: "\r") where !isQuoted && (rest.first ?? UInt8(ascii: "\n")) == UInt8(ascii: "\n"): break
       default: field.append(byte)
       }
     }
@@ -61,11 +60,4 @@ package struct DelimitedText {
   }
 
   package struct Mistake: Error, CustomStringConvertible { package var description: String }
-}
-
-extension String {
-  fileprivate var trimmed: String {
-    let kept = drop { $0 == " " || $0 == "\t" }
-    return String(kept.reversed().drop { $0 == " " || $0 == "\t" }.reversed())
-  }
 }

@@ -39,20 +39,19 @@ struct AddCommand: ParsableCommand {
 
   func run() throws {
     try checkIsFolder(directory)
-    guard let equals = stream.firstIndex(of: "="), stream.index(after: equals) < stream.endIndex else {
+    let parts = stream.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+    guard parts.count == 2, !parts[1].isEmpty else {
       throw UsageError("--stream: expected NAME=FILE, such as gripper_width=width.npz, found \(stream.onOneLine)")
     }
+    let (name, file) = (parts[0], parts[1])
     guard unit.onOneLine == unit, unit.utf8.count <= 64 else { throw UsageError("--unit: expected a short word, such as m") }
     let summary = try interruptibly(orSay: "the same command goes on") { isCancelled in
-      var addition = StreamAddition(
-        to: directory, stream: StreamName(String(stream[..<equals])), from: String(stream[stream.index(after: equals)...]),
-        tool: TakesetCommand.tool)
+      var addition = StreamAddition(to: directory, stream: StreamName(name), from: file, tool: TakesetCommand.tool)
       (addition.unit, addition.episode, addition.replaces) = (unit, episode, replace)
       (addition.commandLine, addition.checks, addition.threads) = (CommandLine.arguments, CheckProcess.checks, Cores.available)
       return try addition.execute(isCancelled: isCancelled)
     }
     for finding in summary.findings { standardError("\(finding.severity.rawValue): \(finding.message)") }
-    let name = String(stream[..<equals])
     if json { return standardOutput(JSONValue.object(summary.json(name, directory)).canonicalText) }
     if quiet { return }
     if !summary.others.isEmpty {

@@ -154,7 +154,8 @@ struct RunCommand: ParsableCommand {
     standardOutput(describe(summary))
     guard !table.isEmpty else { return }
     let first = inputs[0].contains(" ") ? "'\(inputs[0])'" : inputs[0]
-    standardOutput("Look closer: takeset inspect \(first)\(inputs.count > 1 ? " ..." : ""); takeset explain \(report.firstCode ?? "CODE")")
+    let code = report.firstCode?.rawValue ?? "CODE"
+    standardOutput("Look closer: takeset inspect \(first)\(inputs.count > 1 ? " ..." : ""); takeset explain \(code)")
   }
 
   /// Runs until a signal, which is the way to end a watch: exit code 0, or 3 when a take failed and was not mended since.

@@ -73,8 +73,8 @@ final class RunReport: Sendable {
     findings.last { $0.severity == .error }?.code.rawValue ?? reason ?? "unknown"
   }
 
-  /// The most frequent code of those that are worst.
-  var firstCode: String? { state.withLock { sorted($0).first?.key.code } }
+  /// The most frequent code of those that are worst; `nil` where none is one that is explained, as of a step of the user's.
+  var firstCode: FindingCode? { state.withLock { sorted($0).lazy.compactMap { FindingCode(rawValue: $0.key.code) }.first } }
 
   /// The lines for people.
   func table(_ style: Style) -> [String] {

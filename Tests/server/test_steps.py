@@ -1,5 +1,6 @@
 """Steps in Python of the server's pipeline: called where the operator names an interpreter, here and on workers, and nowhere else."""
 
+import os
 import sys
 
 import h5py
@@ -57,7 +58,9 @@ def test_no_step_is_called_until_the_operator_names_a_python(start, pipeline, tm
     assert state == "problem" and "--python none" in words and "need --python" in words
     server.stop()
 
-    server = start("--takeset", TAKESET, "--pipeline", pipeline, "--python", sys.executable, data=server.data, conversions=1)
+    # A path from where the server was started.
+    python = os.path.relpath(sys.executable)
+    server = start("--takeset", TAKESET, "--pipeline", pipeline, "--python", python, data=server.data, conversions=1)
     capture = queued(server, tmp_path / "b")
     assert finished(server, capture)["status"] == "complete"
     [(heights, poses)] = stored(server, capture)
@@ -98,6 +101,8 @@ def test_a_step_outside_the_folder_reaches_no_worker(start, workers, pipeline, t
     pipeline.write_text("version: 1\ntransforms: [{align: {}}, {python: {file: ../away.py, files: [steps/factor.txt]}}]\n")
     server = start("--takeset", TAKESET, "--pipeline", pipeline, "--python", sys.executable)
     capture = queued(server, tmp_path / "b")
+    options = ["--data", tmp_path / "data2", "--listen", address(), "--pipeline", pipeline, "--python", sys.executable]
+    assert check(*GOOD, *options)["pipeline"][0] == "ok"  # The server itself can call it.
     worker = workers(server, "--python", sys.executable)
     server.until(lambda: "outside the folder of the pipeline" in server.log.read_text())
     assert row(server.data, capture)["state"] == "waiting" and worker.poll() is None

@@ -123,8 +123,8 @@ package struct DatasetIndex {
       if let lacking = try file.root.group(ShardNames.data).textAttribute(HDF5Shard.actionsLack) {
         inactive[lacking, default: []].append(member.id)
       }
-      for entry in try ShardStatistics(from: file.root).entries + member.added.map({ try ShardStatistics.Entry(added: $0, in: file.root) })
-      {
+      let added = try member.added.map { try ShardStatistics.Entry(added: $0, in: file.root) }
+      for entry in try ShardStatistics(from: file.root).entries + added {
         meanings[entry.name, default: [:]][entry.meaning, default: []].append(number)
         sizes[entry.name, default: [:]][entry.shape, default: []].append(number)
         guard member.part == .train else { continue }

@@ -1,4 +1,4 @@
-package import Evidence
+import Evidence
 import Foundation
 import HDF5
 package import Model
@@ -27,8 +27,15 @@ package struct ShardAddition: Sendable {
     (self.stream, self.unit, self.elements, self.values) = (stream, unit, elements, values)
   }
 
-  /// The digest of the values as they are stored.
-  package var digest: Digest { values.withUnsafeBytes { Digest.of(Array($0)) } }
+  /// The values of the stream that a shard has under the name already; `nil` where it has none.
+  package func stored(in output: OutputRecord) -> ArrayRecord? {
+    output.arrays.first { $0.path == "\(ShardNames.dataPath)\(ShardNames.observations)/\(stream)" }
+  }
+
+  /// Whether stored values are these.
+  package func isSame(as array: ArrayRecord) -> Bool {
+    array.shape.dropFirst() == [elements.count] && array.digest == values.withUnsafeBytes { Digest.of(Array($0)) }
+  }
 
   /// Throws `ExportRefusal` for a shard that is damaged, or that another program has given objects of these names.
   package func check(_ record: TakeRecord, in directory: String, _ checks: Verification.ExternalChecks) throws {

@@ -13,7 +13,7 @@ struct TaskResults: Sendable {
   let conversion: TakeConversion
   /// The check of shards that another program has written to.
   let checks: Verification.ExternalChecks
-  /// Whether a shard to which another program has added is no longer in place.
+  /// Whether a shard to which takeset add or another program has added is no longer in place.
   let replaces: Bool
 
   private static let start = Array("{\"episodes\":[\n".utf8)
@@ -49,8 +49,7 @@ struct TaskResults: Sendable {
     let keys = TakeConversion.keysWord(conversion.context)
     return episodes.allSatisfy { episode in
       let entry = episode.entry
-      return (entry.added.isEmpty || !replaces) && entry.reader == task.reader.name && entry.location == task.location.path
-        && (entry.keys == nil || entry.keys == keys)
+      return entry.reader == task.reader.name && entry.location == task.location.path && (entry.keys == nil || entry.keys == keys)
         && entry.hadDuplicateFolder == (task.duplicateFolder != nil)
     }
   }
@@ -88,6 +87,7 @@ struct TaskResults: Sendable {
 
   /// Whether the shard of an episode is in place as the result has it.
   private func hasShard(_ episode: Episode) throws -> Bool {
+    if replaces, !episode.entry.added.isEmpty { return false }
     let shard = directory + "/" + DatasetFiles.shard(of: episode.entry.id.text)
     guard try Directory.kind(at: shard) == .file, let stamp = episode.entry.shard else { return false }
     let found: FileStamp

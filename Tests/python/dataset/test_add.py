@@ -4,9 +4,12 @@ import base64
 import hashlib
 import io
 import json
+import os
+import re
 import shutil
 import signal
 import subprocess
+import sys
 import warnings
 import zipfile
 
@@ -14,7 +17,8 @@ import h5py
 import numpy as np
 import pytest
 import takeset as package
-from command import BINARY
+from command import BINARY, ROOT
+from documents import blocks
 from flips import of_take
 from run_outputs import outputs
 from schemas import validator
@@ -129,6 +133,19 @@ def test_the_stream_reaches_what_reads_datasets(takeset, copy, tmp_path):
     assert "width" in record(tmp_path / "some")["statistics"]
 
 
+def test_the_page_says_what_happens(takeset, tiny_dataset, tmp_path):
+    """Its script and its command, in a folder with a dataset/; only the numbers of the output are of another dataset."""
+    takeset("select", tiny_dataset, "--episodes", "v1,scan", "--output", tmp_path / "dataset", check=0)
+    [script] = blocks("docs/add.md", "python")
+    [console] = blocks("docs/add.md", "console")
+    command, said = console.splitlines()
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT / "python")}, check=True)
+    done = takeset(*command.split()[2:], cwd=tmp_path, check=0)
+    assert re.sub(r"\d[\d,]*", "N", done.stdout) == re.sub(r"\d[\d,]*", "N", said + "\n")
+    with h5py.File(tmp_path / "dataset/dataset.h5") as index:
+        assert all("distance" in demo["obs"] for demo in index["data"].values())
+
+
 def test_lines_of_a_table(takeset, copy, tmp_path):
     """Two episodes, every other row, in any order."""
     count = rows(copy)
@@ -161,6 +178,10 @@ BAD = {
     "an infinite value": (lambda path, n: saved(path / "w.npz", {"v1": np.full(n, np.inf)}), 65, "row 0 of the array v1 has an infinite value"),
     "a value too large": (lambda path, n: saved(path / "w.npz", {"v1": np.full(n, 1e39)}), 65, "too large for a 32-bit float"),
     "a time in nanoseconds": (lambda path, n: saved(path / "w.npz", {"v1": np.full(n, 2**24 + 1)}), 65, "16777217, a whole number that a 32-bit float does not hold exactly"),
+    "a whole number beyond 53 bits": (lambda path, n: saved(path / "w.npz", {"v1": np.full(n, 2**60 + 1)}), 65, "has 1152921504606846977, a whole number"),
+    "the largest whole number": (lambda path, n: saved(path / "w.npz", {"v1": np.full(n, 2**64 - 1, np.uint64)}), 65, "has 18446744073709551615, a whole number"),
+    "a whole number in a table": (lambda path, n: written(path / "w.csv", "episode,a\nv1,1152921504606846977\n"), 65, "line 2 has 1152921504606846977, a whole number"),
+    "line ends of old": (lambda path, n: written(path / "w.csv", "episode,a\rv1,1\rv1,2\r"), 65, ""),
     "three axes": (lambda path, n: saved(path / "w.npz", {"v1": np.zeros((n, 2, 2))}), 65, "has the shape ({n}, 2, 2)"),
     "several widths": (lambda path, n: saved(path / "w.npz", {"v1": np.zeros((n, 2)), "v2": np.zeros((n, 3))}), 65, "2 and 3 numbers a row; expected as many in all"),
     "an array twice": (lambda path, n: twice(path / "w.npz", n), 65, 'the member "v1.npy" occurs twice'),

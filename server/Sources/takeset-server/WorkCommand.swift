@@ -42,7 +42,7 @@ struct WorkCommand: AsyncParsableCommand {
     do { options.server = try ServerAddress(to).text } catch { throw ValidationError("\(error)") }
     options.key = key ?? ProcessInfo.processInfo.environment["TAKESET_KEY"].flatMap { $0.isEmpty ? nil : $0 }
     (options.certificates, options.jobs, options.takeset, options.endsWhenIdle) = (caCert, jobs, takeset, untilIdle)
-    options.python = python.map { $0.contains("/") ? URL(fileURLWithPath: $0).standardizedFileURL.path : $0 }
+    options.python = python
     options.name = name ?? ProcessInfo.processInfo.hostName
     options.scratch = scratch ?? NSTemporaryDirectory()
     let worker: Worker

@@ -178,9 +178,12 @@ package struct SetupCheck: Sendable {
   }
 
   private func pipeline(_ path: String) async -> Finding {
-    guard access(path, R_OK) == 0 else { return .problem("pipeline", "\(path) cannot be read", "name a file that this user may read") }
+    guard let text = try? String(contentsOfFile: path, encoding: .utf8) else {
+      return .problem("pipeline", "\(path) cannot be read", "name a file that this user may read")
+    }
     do {
-      let files = try await PipelineSource(configuration).contents().files.map(\.name)
+      let absolute = URL(fileURLWithPath: path).standardizedFileURL.path
+      let files = try await PipelineSource(configuration).files(of: absolute, text).keys.sorted()
       return .ok("pipeline", files.isEmpty ? path : "\(path), with steps in Python: \(files.joined(separator: ", "))")
     } catch {
       let reason = (error as? Failure)?.reason ?? "\(error)"

@@ -31,7 +31,7 @@ final class ConversionQueue: Service {
     self.logger = logger
     conversion = CaptureConversion(
       configuration: configuration, data: data, database: database, store: store,
-      converter: Converter(takeset: TakesetCommand(configuration), python: configuration.python, logger: logger), logger: logger)
+      converter: Converter(takeset: TakesetCommand(configuration), logger: logger), logger: logger)
     leases = ConversionLeases(database: database, duration: Int64(configuration.workerSilence) * 1000)
     pipeline = PipelineSource(configuration)
     datasets = DatasetKeeper(configuration, data: data, database: database, store: store, logger: logger)

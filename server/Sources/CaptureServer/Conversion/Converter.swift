@@ -33,12 +33,8 @@ struct ConversionResult: Codable, Sendable {
 /// Runs the converter on the files of a capture, wherever they are: it needs no database.
 struct Converter: Sendable {
   let takeset: TakesetCommand
-  /// The interpreter of a pipeline's steps in Python; without one, none is called.
-  let python: String?
   let logger: Logger
 
-  /// The name by which `takeset` refuses steps in Python.
-  static let noPython = "none"
   /// The folder that it writes, below its own.
   static let result = "result"
   static let dataset = result + "/dataset"
@@ -71,7 +67,7 @@ struct Converter: Sendable {
       try Data(PackageResources.server_yaml).write(to: URL(fileURLWithPath: work.path + "/pipeline.yaml"))
       arguments += ["--pipeline", work.path + "/pipeline.yaml"]
     }
-    arguments += ["--python", python ?? Self.noPython]
+    arguments += ["--python", takeset.python]
     if let keys {
       try JSONAnswer.data(keys).write(to: URL(fileURLWithPath: work.path + "/keys.json"))
       arguments += ["--keys", work.path + "/keys.json"]

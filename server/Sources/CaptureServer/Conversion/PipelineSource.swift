@@ -41,8 +41,7 @@ actor PipelineSource {
     let folder = URL(fileURLWithPath: path).deletingLastPathComponent().path
     var contents = Contents(text: text, files: [])
     var bytes = 0
-    // A pipeline without this word has no such step, and no process is needed to see that.
-    for (name, digest) in text.contains("python") ? try await files(of: path).sorted(by: { $0.key < $1.key }) : [] {
+    for (name, digest) in try await files(of: path, text).sorted(by: { $0.key < $1.key }) {
       let file = folder + "/" + name
       guard (try? SessionName.file(name.split(separator: "/").map(String.init))) == name else {
         throw Self.failure("\(file) is outside the folder of the pipeline, so workers on other machines cannot have it")
@@ -59,9 +58,11 @@ actor PipelineSource {
     return contents
   }
 
-  /// The digests of the files by their names.
-  private func files(of pipeline: String) async throws -> [String: String] {
-    let arguments = ["pipeline-files", pipeline, "--python", configuration.python ?? Converter.noPython]
+  /// The digests of the files of a pipeline's steps, by their paths from its folder. Throws `Failure` 500 where they cannot be loaded.
+  func files(of pipeline: String, _ text: String) async throws -> [String: String] {
+    // A pipeline without this word has no such step, and no process is needed to see that.
+    if !text.contains("python") { return [:] }
+    let arguments = ["pipeline-files", pipeline, "--python", takeset.python]
     let end = try? await takeset(arguments, in: NSTemporaryDirectory())
     guard let end, end.code == 0, let files = try? JSONDecoder().decode([String: String].self, from: Data(end.output.utf8)) else {
       throw Self.failure(end?.words ?? "the converter cannot be started")

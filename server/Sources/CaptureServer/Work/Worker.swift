@@ -256,7 +256,7 @@ package struct Worker: Sendable {
       try file.bytes.write(to: url)
     }
     let limits = ChildProcess.Limits(seconds: assignment.seconds, memory: assignment.memory)
-    let converter = Converter(takeset: TakesetCommand(options.takeset, limits), python: options.python, logger: logger)
+    let converter = Converter(takeset: TakesetCommand(options.takeset, limits, python: options.python), logger: logger)
     do {
       return try await converter.convert(work.path + "/input/" + assignment.input, pipeline: pipeline, keys: assignment.keys, in: work)
     } catch let failure as ChildProcessFailure {
