@@ -8,7 +8,7 @@ import Synchronization
 /// The calls of one step over the rows of an episode, block after block, as far as they are needed. What it reads and what it makes is where the
 /// host sees it, in shared memory, as long as somebody may ask for it.
 ///
-/// `@unchecked Sendable`: `lock` guards all state.
+/// `@unchecked Sendable`: `lock` guards all state but the images, which other threads take while the step is called for the next ones.
 package final class StepPass: @unchecked Sendable {
   let episode: Episode
   package let declared: StepDeclaration
@@ -25,8 +25,8 @@ package final class StepPass: @unchecked Sendable {
   private var isFinished = false
   /// Numbers of a vector, row by row.
   private var numbers: [Float] = []
-  /// Images of rows that may be asked for.
-  private var images: [Int: StepSample] = [:]
+  /// Images of rows that may be asked for, and the rows for which it was called.
+  private let images = Mutex<(samples: [Int: StepSample], end: Int)>(([:], 0))
   /// Whether the step keeps each row.
   package private(set) var isKept: [Bool] = []
   /// The labels of all blocks.
@@ -77,33 +77,42 @@ package final class StepPass: @unchecked Sendable {
 
   /// The image of a row. Those of earlier rows that nobody holds are gone then; to ask for one again begins anew.
   func image(at row: Int) throws -> StepSample {
-    try locked {
-      if row < next, images[row] == nil { restart() }
+    if let image = images.withLock({ $0.samples[row] }) { return image }
+    return try locked {
+      if row < next, images.withLock({ $0.samples[row] }) == nil { restart() }
       // Before the next block needs memory.
-      if row >= next { images = images.filter { $0.value.uses > 0 } }
+      if row >= next { dropImages { _ in false } }
       try advance(through: row, dropping: row)
-      guard let image = images[row] else { throw TakeFailure(.internal, "\(step.title) made no image for row \(row)") }
+      guard let image = images.withLock({ $0.samples[row] }) else {
+        throw TakeFailure(.internal, "\(step.title) made no image for row \(row)")
+      }
       return image
     }
   }
 
   /// Holds the images of rows, until `release`.
   func hold(_ rows: [Int]) throws {
-    try locked {
-      for row in rows {
-        _ = try image(at: row)
-        images[row]?.uses += 1
-      }
+    for row in rows {
+      // Another thread may drop it in between.
+      while !images.withLock({ images in
+        images.samples[row]?.uses += 1
+        return images.samples[row] != nil
+      }) { _ = try image(at: row) }
     }
   }
 
   func release(_ rows: [Int]) {
-    locked {
+    images.withLock { images in
       for row in rows {
-        images[row]?.uses -= 1
-        if images[row]?.uses == 0, row < next - 1 { images[row] = nil }
+        images.samples[row]?.uses -= 1
+        if images.samples[row]?.uses == 0, row < images.end - 1 { images.samples[row] = nil }
       }
     }
+  }
+
+  /// Drops the images that nobody holds, except of some rows.
+  private func dropImages(except isKept: (Int) -> Bool) {
+    images.withLock { images in images.samples = images.samples.filter { $0.value.uses > 0 || isKept($0.key) } }
   }
 
   /// Calls the step as far as a row, if it was not yet.
@@ -118,7 +127,7 @@ package final class StepPass: @unchecked Sendable {
       do {
         while next <= row {
           try callForNextBlock()
-          if first > 0 { images = images.filter { $0.key >= first || $0.value.uses > 0 } }
+          if first > 0 { dropImages { $0 >= first } }
         }
       } catch {
         failure = error
@@ -150,7 +159,8 @@ package final class StepPass: @unchecked Sendable {
     abandon()
     (number, next, isFinished, numbers, isKept) = (nil, 0, false, [], [])
     (labels, readers, validRows) = ([:], [], [:])
-    images = images.filter { $0.value.uses > 0 }
+    dropImages { _ in false }
+    images.withLock { $0.end = 0 }
   }
 
   /// The arrays of blocks: those that the step reads, and its results, to which alone it may write.
@@ -259,10 +269,13 @@ package final class StepPass: @unchecked Sendable {
     case .rows:
       guard let output, let result = layout.result else { break }
       if output.kind.isRaster {
-        for (place, row) in rows.enumerated() where images[row] == nil {
-          images[row] = StepSample(
-            block: results, offset: result.offset + place * output.sampleBytes, count: output.sampleBytes,
-            failure: isValid[place] ? nil : SampleFailure(finding: Finding(.pythonAbsent, "\(step.title) gave no value for a row")))
+        images.withLock { images in
+          for (place, row) in rows.enumerated() where images.samples[row] == nil {
+            images.samples[row] = StepSample(
+              block: results, offset: result.offset + place * output.sampleBytes, count: output.sampleBytes,
+              failure: isValid[place] ? nil : SampleFailure(finding: Finding(.pythonAbsent, "\(step.title) gave no value for a row")))
+          }
+          images.end = rows.upperBound
         }
       } else {
         for index in 0..<(rows.count * output.elementCount) {
