@@ -33,6 +33,7 @@ package struct Dataset: Sendable {
   package static func opened(
     _ directory: String, checks: Verification.ExternalChecks = .none
   ) throws -> (dataset: Dataset, run: JSONValue) {
+    DatasetFiles.settleIndex(in: directory)
     let manifest: ManifestFile
     do {
       manifest = try ManifestFile(directory)
@@ -67,6 +68,39 @@ package struct Dataset: Sendable {
 
   /// The folder of the pipeline file of the last run, where the pipeline has steps in Python, whose paths are from it.
   package var pipelineFolder: String? { manifest.run["pipeline_folder"]?.string }
+
+  /// Writes the index and the manifest with other labels. Both change in one moment, with the manifest; no shard is opened.
+  ///
+  /// Throws `UsageError` where another program has changed one of them.
+  package func write(_ labels: LabelCollection) throws {
+    let (index, pending) = (directory + "/" + DatasetFiles.index, directory + "/" + DatasetFiles.pendingIndex)
+    let isSound = (try? SealedFile.digest(of: index).digest) == record.index.digest
+    guard isSound, try ManifestFile.isAsWritten(in: directory) else {
+      let name = isSound ? DatasetFiles.manifest : DatasetFiles.index
+      throw UsageError("\(directory)/\(name) was changed after it was written; run takeset run again, which writes it anew")
+    }
+    let parts = parts
+    let members = written.map {
+      DatasetMember(id: $0.id.text, samples: $0.framesOut, part: parts[$0.id.text] ?? .train, labels: labels[$0.id.text])
+    }
+    let readers = Set(written.map { $0.reader ?? "" })
+    let identity = ShardIdentity(
+      reader: readers.count == 1 ? readers.first ?? "" : "takeset", toolVersion: record.tool["version"]?.string ?? "",
+      pipelineDigest: record.pipelineDigest)
+    let published = try DatasetIndex(members: members, directory: directory, identity: identity, earlier: index).write()
+    let own: Set<FindingCode> = [.labelsInvalid, .labelsUnmatched]
+    let findings = record.findings.filter { !own.contains($0.code) } + labels.findings
+    // What else was published stays as it is.
+    let lines = (manifest.run["index"]?.string ?? "").split(separator: "\n").dropFirst().filter { !$0.hasPrefix(LabelCollection.stampWord) }
+    let stamp = [DatasetFiles.indexStamp(pending)] + lines.map(String.init) + [labels.stamp].compactMap(\.self)
+    try manifest.rewrite(
+      to: directory + "/" + DatasetFiles.manifest,
+      {
+        ($0["labels"], $0["index"]) = (labels.json, published.json)
+        $0["findings"] = .array(findings.map(\.json))
+      }, stamp: stamp.joined(separator: "\n"))
+    DatasetFiles.settleIndex(in: directory, isWriter: true)
+  }
 
   /// The part of each written episode.
   package var parts: [String: SplitPart] { record.parts }

@@ -9,6 +9,8 @@ package enum DatasetFiles {
   package static let episodes = "episodes"
   /// The index over all shards.
   package static let index = "dataset.h5"
+  /// A new index, until the manifest that names it is in place.
+  package static let pendingIndex = ".dataset.h5.next"
   /// The files of `describe`.
   package static let card = "README.md", croissant = "croissant.json", crate = "ro-crate-metadata.json"
   /// The file of `sign`.
@@ -74,7 +76,7 @@ package enum DatasetFiles {
       let foreign = try Directory.members(of: directory + folder).first { member in
         if isLeftover(member, isEpisode: folder == "/\(episodes)") { return false }
         switch (folder, member.kind) {
-        case ("", .file): return !files.contains(member.name)
+        case ("", .file): return !files.contains(member.name) && member.name != pendingIndex
         case ("", .directory): return ![episodes, results, steps].contains(member.name)
         case ("/\(episodes)", .file): return !member.name.hasSuffix(".h5")
         case (_, .file): return !member.name.hasSuffix(".json") && member.name != publishedMark
@@ -97,6 +99,25 @@ package enum DatasetFiles {
   /// Whether a directory has the files of a dataset.
   package static func isDataset(_ directory: String) -> Bool {
     [manifest, journal].allSatisfy { (try? Directory.kind(at: directory + "/" + $0)) == .file }
+  }
+
+  /// The line of `run.index` about an index that has this path: its size, time and inode. Its inode's own time changes when it is put in place.
+  package static func indexStamp(_ path: String) -> String {
+    (try? FileStamp.of(path)).map { "\($0.bytes) \($0.modified) \($0.inode)" } ?? "missing"
+  }
+
+  /// Puts an index in place whose manifest is there already: a command was killed between the two. Where nothing can be written, nothing is.
+  ///
+  /// - Parameter isWriter: Whether no other command writes, so that an index which no manifest names is a leftover.
+  package static func settleIndex(in directory: String, isWriter: Bool = false) {
+    let pending = directory + "/" + pendingIndex
+    guard (try? Directory.kind(at: pending)) == .file else { return }
+    let wanted = ManifestFile.head(in: directory)["index"]?["sha256"]?.string
+    if let wanted, (try? SealedFile.digest(of: pending))?.digest.description == wanted {
+      if rename(pending, directory + "/" + index) == 0 { try? SealedFile.syncDirectory(of: pending) }
+    } else if isWriter {
+      unlink(pending)
+    }
   }
 
   /// Whether a path is relative and does not leave the directory.

@@ -328,6 +328,8 @@ extension Journal.Entry.Contents {
     if let recording { members["recording"] = .string(recording) }
     id.addMembers(to: &members)
     if let parts { members["parts"] = JSONValue(parts) }
+    if let labels { members["labels"] = .string(labels) }
+    if firstRow != 0 { members["first_row_ns"] = .integer(firstRow) }
     if !added.isEmpty { members["added"] = .string(added.map(\.rawValue).joined(separator: " ")) }
     return .object(members)
   }
@@ -371,6 +373,7 @@ extension Journal.Entry.Contents {
     (self.hadDuplicateFolder, self.seconds) = (hadDuplicateFolder, seconds)
     framesRepeated = counts["frames_repeated"] ?? 0
     parts = counts["parts"]
+    (labels, firstRow) = (strings["labels"], Int64(counts["first_row_ns"] ?? 0))
     added = (strings["added"] ?? "").split(separator: " ").filter(StreamName.isName).map { StreamName(String($0)) }
     // Builds between 0.2.0 and 0.3.0 kept both in one text; their takes are converted again.
     if recording == nil, group?.dropLast(16).hasSuffix("\u{1F}") == true { throw IncompleteRecord(member: "recording") }

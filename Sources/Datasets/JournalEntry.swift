@@ -1,4 +1,4 @@
-import Evidence
+package import Evidence
 package import Model
 package import Steps
 
@@ -66,6 +66,10 @@ extension Journal.Entry {
     package var keys: String?
     /// The streams that `takeset add` has added to the shard.
     package var added: [StreamName] = []
+    /// What the take's format and its steps in Python say of the episode, as canonical JSON; a file of labels is no input of a take.
+    package var labels: String?
+    /// Nanoseconds from the take's first frame to the first row.
+    package var firstRow: Int64 = 0
     /// Whether a folder with the archive's name was among the takes and was compared with it.
     package var hadDuplicateFolder = false
     package var seconds = 0.0
@@ -93,6 +97,15 @@ extension Journal.Entry {
       get { compactShard?.text }
       set { compactShard = newValue.map { CompactText($0) } }
     }
+  }
+}
+
+extension Journal.Entry.Contents {
+  /// Takes what concerns labels from the details of a record.
+  package mutating func setLabels(_ details: [String: JSONValue]?) {
+    let said = LabelCollection.said(details)
+    labels = said.isEmpty ? nil : JSONValue.object(said).canonicalText
+    firstRow = details?[LabelDetails.firstRow]?.integer ?? 0
   }
 }
 

@@ -97,7 +97,7 @@ package struct SplitFile: Sendable {
       node = try YAMLText.compose(text)
     } catch let error as YamlError {
       // YAML does not know JSON's escapes of characters beyond 16 bits.
-      if let document = try? JSONReader(bytes).value() { return try lists(in: document) }
+      if let document = try? JSONReader(bytes).document() { return try lists(in: document) }
       throw PipelineFileError(error, text)
     }
     guard let node else { throw PipelineFileError("", "the file is empty; \(expectation)") }

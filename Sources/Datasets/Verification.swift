@@ -244,6 +244,7 @@ package struct Verification: Sendable, Codable {
     external: ExternalChecks = .inProcess
   ) throws {
     (externalCheck, self.directory) = (external, directory)
+    DatasetFiles.settleIndex(in: directory)
     let manifest: ManifestFile
     do {
       manifest = try ManifestFile(directory)

@@ -94,8 +94,10 @@ package struct DatasetMember: Sendable {
   /// The streams that were added to its shard, whose statistics the shard does not carry.
   package var added: [StreamName]
 
-  package init(id: String, samples: Int, part: SplitPart, added: [StreamName] = []) {
-    (self.id, self.samples, self.part, self.added) = (id, samples, part, added)
+  package var labels: Labels?
+
+  package init(id: String, samples: Int, part: SplitPart, added: [StreamName] = [], labels: Labels? = nil) {
+    (self.id, self.samples, self.part, self.added, self.labels) = (id, samples, part, added, labels)
   }
 }
 
@@ -110,6 +112,8 @@ package struct PublishedIndex: Sendable {
   package var normalizations: [String: Normalization] = [:]
   /// Findings about the dataset as a whole.
   package var findings: [Finding]
+
+  var json: JSONValue { ["path": .string(path), "bytes": .integer(bytes), "sha256": .string(digest.description)] }
 
   package init(path: String, bytes: Int64, digest: Digest, statistics: [String: Statistics], findings: [Finding]) {
     (self.path, self.bytes, self.digest, self.statistics, self.findings) = (path, bytes, digest, statistics, findings)

@@ -21,6 +21,7 @@ struct ALOHAFile {
     let file = try File.create(at: directory.place(name))
     try file.root.setAttribute("sim", options.sim)
     try file.root.setAttribute("compress", false)
+    if let meta = part.episode.metaAttribute { try file.root.setAttribute("ep_meta", meta) }
     let shard = try linkable(dataset, directory)
     let observations = try file.root.createGroup("observations")
     if let shard {

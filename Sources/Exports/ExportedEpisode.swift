@@ -1,3 +1,5 @@
+package import Datasets
+import Evidence
 import Foundation
 package import Model
 import Steps
@@ -21,6 +23,7 @@ package struct ExportedEpisode: Sendable {
   package let id: String
   package let episode: Episode
   package let timeBase: TimeBase
+  package var labels = Labels()
   /// Nanoseconds that are added to the frames' times.
   private let offset: Int64
 
@@ -33,6 +36,9 @@ package struct ExportedEpisode: Sendable {
       (timeBase, offset) = (.clock(episode.frames.clock), 0)
     }
   }
+
+  /// The attribute in which robomimic and robocasa look for the language of an episode; `nil` without a task.
+  var metaAttribute: String? { labels.task.map { JSONValue.object(["lang": .string($0)]).canonicalText } }
 
   /// Number of rows.
   package var rows: Int { episode.frames.count }

@@ -118,7 +118,9 @@ extension Dataset {
   func exported(_ selected: [String]) throws -> [ExportedEpisode] {
     try episodes(selected).map {
       do {
-        return try ExportedEpisode($0.id.text, open: episode($0))
+        var exported = try ExportedEpisode($0.id.text, open: episode($0))
+        exported.labels = record.labels[$0.id.text] ?? Labels()
+        return exported
       } catch {
         throw ExportRefusal("\(Dataset.unreadable(error, "the shard of \($0.id)"))")
       }

@@ -77,12 +77,23 @@ struct MCAPExporter: Exporter {
     try add(imu.messages(upTo: .max), row: episode.rows)
     if let record { try file.attach(record, named: "record.json", mediaType: "application/json") }
     try file.addMetadata("takeset", metadata(of: episode, dataset))
+    if !episode.labels.isEmpty { try file.addMetadata("labels", Self.labels(of: episode)) }
     try file.finish()
     if lost.images > 0 { directory.lose("\(episode.id): \(lost.images) rows have no image, and no message of one.") }
     if lost.beyondRange > 0 { directory.lose("\(episode.id): \(lost.beyondRange) depth values beyond 65.535 m are 0.") }
     if imu.outside > 0 {
       directory.lose("\(episode.id): \(imu.outside) readings of the IMU are from before the first row or after the last.")
     }
+  }
+
+  /// Texts as they are, and the rest as JSON.
+  private static func labels(of episode: ExportedEpisode) -> [String: String] {
+    var texts: [String: String] = [:]
+    for (name, value) in episode.labels.values where name != Labels.segmentsName && value != .null {
+      texts[name] = value.string ?? value.canonicalText
+    }
+    if !episode.labels.segments.isEmpty { texts["segments"] = JSONValue.array(episode.labels.segments.map(\.json)).canonicalText }
+    return texts
   }
 
   private func metadata(of episode: ExportedEpisode, _ dataset: Dataset) -> [String: String] {

@@ -88,6 +88,31 @@ struct ReplayBuffer: Sendable {
     for index in columns.indices { try columns[index].finish(in: store) }
     var rows = try ZarrRows(index)
     for end in ends { try rows.append([Double(end)], to: store) }
+    try writeLabels(to: store)
+  }
+
+  /// Writes the task and the success of each episode of the buffer: text of a fixed length as NumPy has it, in UTF-32, and -1 where nobody has said.
+  private func writeLabels(to store: ZarrStore) throws {
+    let labels = parts.flatMap { part in part.complete.runs.map { _ in part.episode.labels } }
+    func write(_ name: String, _ type: String, _ fill: JSONValue, _ bytes: [UInt8]) throws {
+      let array: JSONValue = [
+        "zarr_format": 2, "shape": [JSONValue(labels.count)], "chunks": [JSONValue(labels.count)], "dtype": .string(type), "order": "C",
+        "fill_value": fill, "filters": .null, "compressor": .null,
+      ]
+      try store.add(array.canonicalBytes, "meta/\(name)/.zarray")
+      try store.add(bytes, "meta/\(name)/0")
+    }
+    if labels.contains(where: { $0.task != nil }) {
+      let width = labels.map { ($0.task ?? "").unicodeScalars.count }.max() ?? 1
+      let letters = labels.flatMap { own -> [UInt32] in
+        let text = (own.task ?? "").unicodeScalars.map { $0.value.littleEndian }
+        return text + [UInt32](repeating: 0, count: width - text.count)
+      }
+      try write("task", "<U\(width)", "", letters.withUnsafeBytes { Array($0) })
+    }
+    if labels.contains(where: { $0.success != nil }) {
+      try write("success", "|i1", -1, labels.map { $0.success.map { $0 ? 1 : 0 } ?? 255 })
+    }
   }
 
   /// One row a chunk for pixels, about 2 MB of rows for numbers.

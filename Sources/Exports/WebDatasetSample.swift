@@ -1,3 +1,4 @@
+import Datasets
 import Evidence
 import Foundation
 import Media
@@ -104,6 +105,11 @@ struct SampleReader {
       numbers[members.intrinsics(name, stream.spec.kind)] = .array([camera.fx, camera.fy, camera.cx, camera.cy].map { .number($0) })
     }
     numbers["valid"] = .object(valid)
+    let labels = episode.labels
+    if !labels.isEmpty {
+      numbers["labels"] = .object(labels.values.filter { $0.key != Labels.segmentsName && $0.value != .null })
+      numbers["text"] = labels.text(ofRow: row).map { .string($0) }
+    }
     return .object(numbers)
   }
 

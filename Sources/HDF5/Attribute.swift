@@ -18,6 +18,18 @@ extension Object {
     try setAttribute(key, type: chdf5_type_i64(), dims: nil, from: &value)
   }
 
+  /// Creates a scalar attribute of 64-bit numbers, little-endian.
+  package func setAttribute(_ key: String, _ value: Double) throws {
+    var value = value
+    try setAttribute(key, type: chdf5_type_f64(), dims: nil, from: &value)
+  }
+
+  /// Creates a scalar attribute of one signed byte.
+  package func setAttribute(_ key: String, byte value: Int8) throws {
+    var value = value
+    try setAttribute(key, type: chdf5_type_i8(), dims: nil, from: &value)
+  }
+
   /// Creates a scalar attribute of the type that h5py reads as `bool`: an enumeration of `FALSE` and `TRUE` over one byte.
   package func setAttribute(_ key: String, _ value: Bool) throws {
     var byte: Int8 = value ? 1 : 0

@@ -8,6 +8,8 @@ package enum Datatype: Hashable, Sendable {
   case boolean
   /// A byte string of exactly this many bytes, padded with NUL.
   case string(Int)
+  /// UTF-8 in exactly this many bytes, padded with NUL.
+  case text(Int)
   /// A variable-length sequence of bytes.
   case bytes
 
@@ -18,8 +20,16 @@ package enum Datatype: Hashable, Sendable {
     case .uint16: 2
     case .int32, .float32: 4
     case .int64, .float64: 8
-    case .string(let length): length
+    case .string(let length), .text(let length): length
     case .bytes: 16
+    }
+  }
+
+  /// The bytes of a text of fixed length; `nil` for another type.
+  package var textWidth: Int? {
+    switch self {
+    case .string(let length), .text(let length): length
+    default: nil
     }
   }
 
@@ -34,7 +44,7 @@ package enum Datatype: Hashable, Sendable {
     case .float32: "<f4"
     case .float64: "<f8"
     case .boolean: "|b1"
-    case .string(let length): "|S\(length)"
+    case .string(let length), .text(let length): "|S\(length)"
     case .bytes: "|O"
     }
   }
@@ -65,11 +75,12 @@ package enum Datatype: Hashable, Sendable {
         try hdf5("H5Tenum_insert", numpyName) { H5Tenum_insert(type, name, &value) }
       }
       return try body(type)
-    case .string(let length):
+    case .string(let length), .text(let length):
       let type = try hdf5("H5Tcopy", numpyName) { H5Tcopy(chdf5_type_string()) }
       defer { _ = try? hdf5("H5Tclose", numpyName) { H5Tclose(type) } }
       try hdf5("H5Tset_size", numpyName) { H5Tset_size(type, length) }
       try hdf5("H5Tset_strpad", numpyName) { H5Tset_strpad(type, H5T_STR_NULLPAD) }
+      if case .text = self { try hdf5("H5Tset_cset", numpyName) { H5Tset_cset(type, H5T_CSET_UTF8) } }
       return try body(type)
     case .bytes:
       let type = try hdf5("H5Tvlen_create", numpyName) { H5Tvlen_create(chdf5_type_u8()) }
@@ -88,6 +99,7 @@ package enum Datatype: Hashable, Sendable {
     }
     let isString = try hdf5("H5Tget_class", "") { H5Tget_class(type).rawValue == H5T_STRING.rawValue ? 1 : 0 }
     let isVariable = try hdf5("H5Tis_variable_str", "") { isString == 1 ? H5Tis_variable_str(type) : 1 }
-    return isVariable > 0 ? nil : .string(H5Tget_size(type))
+    if isVariable > 0 { return nil }
+    return H5Tget_cset(type) == H5T_CSET_UTF8 ? .text(H5Tget_size(type)) : .string(H5Tget_size(type))
   }
 }

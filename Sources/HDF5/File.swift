@@ -22,12 +22,14 @@ package final class File {
   }
 
   /// Creates a file, which must not exist. `H5Fcreate`.
-  package static func create(at path: String) throws -> File {
+  ///
+  /// - Parameter cacheBytes: What the library may keep of its structure. Names of many objects are not added in the order in which they are stored.
+  package static func create(at path: String, cacheBytes: Int = 1 << 17) throws -> File {
     try withPropertyList(chdf5_class_file_create) { creation in
       try hdf5("H5Pset_obj_track_times", path) { H5Pset_obj_track_times(creation, false) }
       try hdf5("H5Pset_link_phase_change", path) { H5Pset_link_phase_change(creation, 1024, 512) }
       return try withPropertyList(chdf5_class_file_access) { access in
-        try setWriting(access, path)
+        try setWriting(access, path, cacheBytes)
         let id = try hdf5("H5Fcreate", path) { H5Fcreate(path, chdf5_acc_exclusive(), creation, access) }
         return try File(id: id, path: path)
       }
@@ -37,33 +39,33 @@ package final class File {
   /// Opens a file that `create` has made, to add to it. `H5Fopen`.
   package static func modify(_ path: String) throws -> File {
     try withPropertyList(chdf5_class_file_access) { access in
-      try setWriting(access, path)
+      try setWriting(access, path, 1 << 17)
       let id = try hdf5("H5Fopen", path) { H5Fopen(path, chdf5_acc_readwrite(), access) }
       return try File(id: id, path: path)
     }
   }
 
-  private static func setWriting(_ access: hid_t, _ path: String) throws {
+  private static func setWriting(_ access: hid_t, _ path: String, _ cacheBytes: Int) throws {
     try hdf5("H5Pset_libver_bounds", path) { H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18) }
     // Closing the file also closes its open objects: a shard is sealed by `close`, never by a deinit.
     try hdf5("H5Pset_fclose_degree", path) { H5Pset_fclose_degree(access, H5F_CLOSE_STRONG) }
-    try limitMetadataCache(access, path)
+    try limitMetadataCache(access, path, cacheBytes)
     try hdf5("H5Pset_driver", path) { H5Pset_driver(access, cgather_driver(), nil) }
     // Without this buffer small arrays are written in H5Dwrite, which reports a full disk, not later in H5Dclose.
     try hdf5("H5Pset_sieve_buf_size", path) { H5Pset_sieve_buf_size(access, 0) }
   }
 
-  /// Limits the cache of chunk indices and headers to 128 KiB as stored, about four times that in memory; otherwise it
+  /// Limits the cache of chunk indices and headers, by default to 128 KiB as stored, about four times that in memory; otherwise it
   /// would grow with the number of chunks. Chunks are written in order, so only the last index nodes are needed.
   /// `H5Pset_mdc_config`.
-  private static func limitMetadataCache(_ access: hid_t, _ path: String) throws {
+  private static func limitMetadataCache(_ access: hid_t, _ path: String, _ bytes: Int) throws {
     var config = H5AC_cache_config_t()
     config.version = H5AC__CURR_CACHE_CONFIG_VERSION
     try hdf5("H5Pget_mdc_config", path) { H5Pget_mdc_config(access, &config) }
     config.set_initial_size = true
-    config.initial_size = 1 << 17
-    config.min_size = 1 << 17
-    config.max_size = 1 << 17
+    config.initial_size = bytes
+    config.min_size = bytes
+    config.max_size = bytes
     config.incr_mode = H5C_incr__off
     config.flash_incr_mode = H5C_flash_incr__off
     config.decr_mode = H5C_decr__off

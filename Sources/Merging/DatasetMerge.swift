@@ -100,6 +100,7 @@ package struct DatasetMerge: Sendable {
         publication.parts = Dictionary(members.map { ($0.entry.id.text, $0.part ?? .train) }, uniquingKeysWith: { first, _ in first })
       }
       publication.sources = .array(sourceRecords(members))
+      publication.labels = labels(of: members)
       // Shards of Takeset 0.3.0 carry the digest of the whole pipeline, which a record with both digests covers, too.
       publication.recorded = (sources.first { $0.record.conversionDigest != nil } ?? sources.first)?.record
       let findings = try publication.write(entries, of: Journal(path: journalPath), to: staged.path)
@@ -183,6 +184,15 @@ package struct DatasetMerge: Sendable {
       throw UsageError("there is no episode \(id)\(meant)")
     }
     return members.values.sorted { $0.entry.id < $1.entry.id }
+  }
+
+  /// The labels of each episode, from the first source that has any.
+  private func labels(of members: [Member]) -> LabelCollection {
+    let known = Set(members.map(\.entry.id.text))
+    return LabelCollection(
+      recorded: sources.map(\.record.labels).reduce(into: [:]) { all, own in
+        all.merge(own.filter { known.contains($0.key) }) { first, _ in first }
+      })
   }
 
   /// Throws `ExportRefusal` where episodes of one take's name are of different recordings: they would count as one, and be replaced as one.

@@ -110,7 +110,9 @@ package enum Pack {
     try copyAttributes(["format", "format_version", "tool_version", "pipeline_sha256"], from: index.root, to: file.root)
     let data = try file.root.createGroup(ShardNames.allData, isSmall: false)
     let meta = try file.root.createGroup(ShardNames.allMeta, isSmall: false)
-    for (demo, shard) in zip(source.demos, source.shards) {
+    let labels = source.dataset.record.labels
+    let ids = source.dataset.written.filter { $0.output != nil }.map(\.id.text)
+    for ((demo, shard), id) in zip(zip(source.demos, source.shards), ids) {
       let episode = try File.open(shard)
       for (section, copy) in [(ShardNames.allData, data), (ShardNames.allMeta, meta)] {
         // Another program may have added what leads to other files.
@@ -123,11 +125,15 @@ package enum Pack {
         try copy.copy(ShardNames.demo, from: episode.root.group(section), as: demo)
       }
       try episode.close()
+      // Where robomimic and robocasa look for the language of an episode.
+      if let task = labels[id]?.task {
+        try data.group(demo).setAttribute("ep_meta", JSONValue.object(["lang": .string(task)]).canonicalText)
+      }
     }
     let indexData = try index.root.group(ShardNames.allData)
     try copyAttributes(["env_args"], from: indexData, to: data)
     try data.setAttribute("total", indexData.integerAttribute("total") ?? 0)
-    for group in [ShardNames.masks, ShardNames.totals] {
+    for group in [ShardNames.masks, ShardNames.totals] + (index.root.contains(ShardNames.labels) ? [ShardNames.labels] : []) {
       try index.root.checkIsWhole(group)
       try file.root.copy(group, from: index.root, as: group)
     }

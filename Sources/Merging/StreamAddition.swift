@@ -232,6 +232,7 @@ package struct StreamAddition: Sendable {
     var publication = Publication(pipeline: pipeline, tool: tool, started: started, commandLine: commandLine)
     (publication.recorded, publication.keepsEpisodes, publication.removed) = (dataset.record, true, removed)
     publication.sources = dataset.record.sources
+    publication.labels = LabelCollection(recorded: dataset.record.labels)
     let vanished = try dataset.takes.filter { try dataset.record(of: $0).findings.contains { $0.code == .inputVanished } }
     publication.vanished = Set(vanished.map(\.id.text))
     return try publication.write(journal.entries.values, of: journal, to: directory)

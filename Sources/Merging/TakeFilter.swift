@@ -1,4 +1,5 @@
 package import Datasets
+import Evidence
 import Foundation
 import Model
 import Runs
@@ -7,19 +8,28 @@ import Steps
 /// A condition on the takes of a dataset: `outcome = written and frames >= 100 and not findings has pose-jump`.
 ///
 /// A comparison is a field, an operator and a value; `and`, `or`, `not` and parentheses combine them. Text compares exactly, with `~` by a
-/// shell pattern; a list has a value. Values with blanks stand in quotes.
+/// shell pattern; a list has a value. Values with blanks stand in quotes. Labels are fields, too, those of other names as `labels.robot_id`:
+/// `task ~ "cube" and success`.
 package struct TakeFilter: Sendable {
   /// A value of a take that a filter can name.
   enum Value {
     case text(String?)
     case number(Double?)
     case list([String])
+    case truth(Bool?)
+    /// A label of a name of the dataset's own.
+    case label(JSONValue?)
+    /// Texts of which one has to match, and any part of it for a pattern without `*`.
+    case words([String])
 
     fileprivate var operators: [String] {
       switch self {
       case .text: ["=", "!=", "~"]
       case .number: ["=", "!=", "<", "<=", ">", ">="]
       case .list: ["has"]
+      case .truth: ["=", "!="]
+      case .label: ["=", "!=", "~", "<", "<=", ">", ">="]
+      case .words: ["=", "!=", "~"]
       }
     }
   }
@@ -31,6 +41,7 @@ package struct TakeFilter: Sendable {
     var split: String?
     /// Reads the shard: time from the first row to the last in seconds.
     var seconds: () throws -> Double?
+    var labels = Labels()
   }
 
   /// All fields, with an example of their type.
@@ -47,7 +58,18 @@ package struct TakeFilter: Sendable {
     ("findings", { .list($0.record.findings.map(\.code.rawValue)) }),
     ("warnings", { subject in .number(Double(subject.record.findings.count { $0.severity == .warning })) }),
     ("streams", { .list($0.record.streamNames) }),
+    ("task", { .words([$0.labels.task].compactMap(\.self)) }),
+    ("success", { .truth($0.labels.success) }),
+    ("tags", { .list($0.labels.tags) }),
+    ("segments", { .words($0.labels.segments.map(\.text)) }),
   ]
+  /// The beginning of fields that are labels of other names.
+  private static let labelPrefix = "labels."
+
+  private static func value(of name: String, _ take: Subject) throws -> Value? {
+    if name.hasPrefix(labelPrefix) { return .label(take.labels.values[String(name.dropFirst(labelPrefix.count))]) }
+    return try fields.first { $0.name == name }?.value(take)
+  }
 
   private indirect enum Condition: Sendable {
     case comparison(field: String, operation: String, value: String)
@@ -96,12 +118,14 @@ package struct TakeFilter: Sendable {
 
   func matches(_ take: TakeEntry, of dataset: Dataset, in part: SplitPart?) throws -> Bool {
     try matches(
-      Subject(record: dataset.record(of: take), split: part?.rawValue) {
-        guard take.output != nil else { return nil }
-        let times = try dataset.episode(take).frames.timestamps
-        guard let first = times.first, let last = times.last else { return nil }
-        return Double(last.since(first)) / 1e9
-      })
+      Subject(
+        record: dataset.record(of: take), split: part?.rawValue,
+        seconds: {
+          guard take.output != nil else { return nil }
+          let times = try dataset.episode(take).frames.timestamps
+          guard let first = times.first, let last = times.last else { return nil }
+          return Double(last.since(first)) / 1e9
+        }, labels: dataset.record.labels[take.id.text] ?? Labels()))
   }
 
   func matches(_ take: Subject) throws -> Bool { try Self.holds(condition, take) }
@@ -112,23 +136,43 @@ package struct TakeFilter: Sendable {
     case .all(let conditions): return try conditions.allSatisfy { try holds($0, take) }
     case .any(let conditions): return try conditions.contains { try holds($0, take) }
     case .comparison(let name, let operation, let text):
-      guard let field = fields.first(where: { $0.name == name }) else { return false }
-      switch try field.value(take) {
+      switch try value(of: name, take) {
+      case nil: return false
+      case .truth(let own): return (own == (text == "true")) == (operation == "=")
+      case .words(let own):
+        let pattern = text.contains("*") ? text.shellPattern : "*\(text.shellPattern)*"
+        return switch operation {
+        case "~": own.contains { fnmatch(pattern, $0, 0) == 0 }
+        case "=": own.contains(text)
+        default: !own.contains(text)
+        }
+      case .label(let own):
+        let shown = own?.string ?? own?.canonicalText
+        switch operation {
+        case "~": return shown.map { fnmatch(text.shellPattern, $0, 0) == 0 } ?? false
+        case "=", "!=":
+          let isSame = own?.double.flatMap { number in Double(text).map { number == $0 } } ?? (shown == text)
+          return isSame == (operation == "=")
+        default: return compare(own?.double, operation, text)
+        }
       case .text(let own):
         if operation == "~" { return own.map { fnmatch(text, $0, 0) == 0 } ?? false }
         return (own == text) == (operation == "=")
       case .list(let own): return own.contains(text)
-      case .number(let own):
-        guard let own, let other = Double(text) else { return operation == "!=" }
-        return switch operation {
-        case "<": own < other
-        case "<=": own <= other
-        case ">": own > other
-        case ">=": own >= other
-        case "=": own == other
-        default: own != other
-        }
+      case .number(let own): return compare(own, operation, text)
       }
+    }
+  }
+
+  private static func compare(_ own: Double?, _ operation: String, _ text: String) -> Bool {
+    guard let own, let other = Double(text) else { return operation == "!=" }
+    return switch operation {
+    case "<": own < other
+    case "<=": own <= other
+    case ">": own > other
+    case ">=": own >= other
+    case "=": own == other
+    default: own != other
     }
   }
 
@@ -220,14 +264,15 @@ package struct TakeFilter: Sendable {
 
     /// The values of fields that have only some: comparing with another one would silently take all takes or none.
     private static let known = [
-      "outcome": ["written", "rejected", "failed"], "split": SplitPart.allCases.map(\.rawValue), "reader": Registry.readers.map { $0.name },
+      "outcome": ["written", "rejected", "failed"], "split": SplitPart.allCases.map(\.rawValue), "success": ["true", "false"],
+      "reader": Registry.readers.map { $0.name },
       "findings": FindingCode.allCases.map(\.rawValue),
     ]
 
     private mutating func comparison() throws -> Condition {
       let names = TakeFilter.fields.map { $0.name }
       guard let field = words.first else { throw mistake("expected a field, such as frames") }
-      guard !field.isQuoted, names.contains(field.text) else {
+      guard !field.isQuoted, names.contains(field.text) || field.text.hasPrefix(TakeFilter.labelPrefix) else {
         let streams = [StreamName.image, .depth, .confidence, .pose, .joints, .depthPoint, .imu].map(\.rawValue) + ["intrinsics"]
         let isStream = streams.contains(field.text) || streams.contains("camera_" + field.text)
         let stream = streams.first { $0 == field.text } ?? "camera_" + field.text
@@ -239,7 +284,12 @@ package struct TakeFilter: Sendable {
       }
       words = words.dropFirst()
       let example = Subject(record: TakeRecord(id: EpisodeID(take: ""), reader: nil, outcome: .written, findings: [])) { nil }
-      let operators = try TakeFilter.fields.first { $0.name == field.text }?.value(example).operators ?? []
+      let kind = try TakeFilter.value(of: field.text, example)
+      // Truth alone is a condition: `success`.
+      if case .truth = kind, words.first.map({ !$0.isQuoted && "=!~<>".contains($0.text.prefix(1)) }) != true {
+        return .comparison(field: field.text, operation: "=", value: "true")
+      }
+      let operators = kind?.operators ?? []
       guard let operation = words.first, !operation.isQuoted, operators.contains(operation.text) else {
         throw mistake("expected \(operators.joined(separator: " or ")) after \(field.text), found \(words.first?.text ?? "nothing")")
       }
@@ -247,7 +297,11 @@ package struct TakeFilter: Sendable {
       guard let value = words.first, value.isQuoted || !"()".contains(value.text) else {
         throw mistake("expected a value after \(operation.text)")
       }
-      if operators.contains("<="), !DecimalNumber.isDecimal(value.text) { throw mistake("expected a number, found \(value.text)") }
+      if operators.contains("<="), !operators.contains("~") || operation.text.hasPrefix("<") || operation.text.hasPrefix(">"),
+        !DecimalNumber.isDecimal(value.text)
+      {
+        throw mistake("expected a number, found \(value.text)")
+      }
       if operation.text != "~", let known = Self.known[field.text], !known.contains(value.text) {
         let meant = Spelling.hint(for: value.text, among: known)
         let all = known.count < 10 ? " (\(known.joined(separator: ", ")))" : ""

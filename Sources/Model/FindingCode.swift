@@ -141,6 +141,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case splitEmpty = "split-empty"
   case splitFileUnknown = "split-file-unknown"
   case splitFileUnlisted = "split-file-unlisted"
+  case labelsInvalid = "labels-invalid"
+  case labelsUnmatched = "labels-unmatched"
 
   // MARK: Failures of a take
   case archiveAmbiguous = "archive-ambiguous"
@@ -243,7 +245,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .durationMismatch, .editListRetimed, .encoderCSVLinesSkipped, .encoderCSVUnaligned, .exifRotation, .formatAmbiguous,
       .frameCountMismatch, .framesDropped, .geometryContradictory, .imageMissing, .imageRepeated, .imageTransparent, .imageUndecodable,
       .imagesDuplicate, .imuImplausible, .imuUnusable, .inputVanished, .intrinsicsAbsent, .intrinsicsDiffer, .intrinsicsImplausible,
-      .intrinsicsUnusable, .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate, .jointsRecalibrated,
+      .intrinsicsUnusable, .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate, .jointsRecalibrated, .labelsInvalid,
+      .labelsUnmatched,
       .metadataFromSidecar, .metadataMissing, .metadataRange, .mixedOrientation, .mixedSizes, .mixedUnits, .movieAlignmentAmbiguous,
       .movieCountMismatch, .movieUnusable, .numbersRounded, .odometryTruncated, .packedWithout, .partiallyVerified, .partialMismatch,
       .partialUpload, .pixelsNotSquare, .poseInterpolated, .poseJump, .poseMissing, .poseRepeated, .posesDuplicate, .posesTransposed,

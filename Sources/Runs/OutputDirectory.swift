@@ -42,6 +42,7 @@ package final class OutputDirectory: Sendable {
       close(lock)
       throw OutputFailure("\(error)", code: error.code)
     }
+    DatasetFiles.settleIndex(in: path, isWriter: true)
     if removesLeftovers { removeLeftovers() }
   }
 

@@ -2,7 +2,6 @@ import Datasets
 package import Evidence
 import Model
 package import Steps
-import Yams
 
 /// Pipeline files in YAML or JSON, and the default pipeline.
 ///
@@ -23,23 +22,13 @@ package enum PipelineFile {
 
   /// Parses and checks a pipeline file. Throws `PipelineFileError` with path, line and column of the first mistake.
   package static func parse(_ text: String) throws -> Pipeline {
-    // Some editors begin a file with a byte order mark.
-    let text = text.first == "\u{FEFF}" ? String(text.dropFirst()) : text
-    let node: Node?
-    do {
-      node = try YAMLText.compose(text)
-    } catch let error as YamlError {
-      throw PipelineFileError(error, text)
+    guard let document = try YAMLDocument(text) else {
+      throw PipelineFileError("", "the file is empty; expected version, reader, transforms, writer")
     }
-    guard let node else { throw PipelineFileError("", "the file is empty; expected version, reader, transforms, writer") }
-    var marks: [String: Mark] = [:]
     do {
-      return try pipeline(from: value(of: node, at: "", depth: 0, &marks))
+      return try pipeline(from: document.value)
     } catch var error as PipelineFileError {
-      // The mark of the path itself, or else of the nearest enclosing path.
-      var path = error.path[...]
-      while marks[String(path)] == nil, let end = path.lastIndex(where: { ".[".contains($0) }) { path = path[..<end] }
-      if let mark = marks[String(path)] { (error.line, error.column) = (mark.line, mark.column) }
+      (error.line, error.column) = document.place(of: error.path) ?? (error.line, error.column)
       throw error
     }
   }
@@ -156,44 +145,6 @@ package enum PipelineFile {
 
   private static func suggestion(_ word: String, _ names: [String]) -> String {
     Spelling.hint(for: word, among: names, inQuotes: true)
-  }
-
-  /// The JSON value of a YAML node in the core schema. Duplicate keys and nesting deeper than 32 are mistakes.
-  private static func value(of node: Node, at path: String, depth: Int, _ marks: inout [String: Mark]) throws -> JSONValue {
-    marks[path] = marks[path] ?? node.mark
-    if depth > 32 { throw PipelineFileError(path, "nested deeper than 32") }
-    switch node {
-    case .mapping(let mapping):
-      var members: [String: JSONValue] = [:]
-      for (keyNode, child) in mapping {
-        guard let key = keyNode.string else { throw PipelineFileError(path, "expected text as a key") }
-        let childPath = path.isEmpty ? key : "\(path).\(key)"
-        if members[key] != nil { throw PipelineFileError(childPath, "the key is given twice") }
-        marks[childPath] = keyNode.mark
-        members[key] = try value(of: child, at: childPath, depth: depth + 1, &marks)
-      }
-      return .object(members)
-    case .sequence(let sequence):
-      return .array(
-        try sequence.enumerated().map { try value(of: $1, at: "\(path)[\($0)]", depth: depth + 1, &marks) })
-    case .scalar(let scalar):
-      if scalar.style == .plain || scalar.style == .any {
-        if node.null != nil { return .null }
-        if node.int != nil || node.float != nil {
-          guard node.float?.isFinite != false else { throw PipelineFileError(path, "expected a finite number, found \(scalar.string)") }
-          guard DecimalNumber.isDecimal(scalar.string) else {
-            throw PipelineFileError(
-              path, "expected a number in decimal digits, found \(scalar.string); text that looks like one needs quotes")
-          }
-          if let whole = node.int { return .integer(Int64(whole)) }
-          if let number = node.float { return .number(number) }
-        }
-        if let flag = node.bool { return .bool(flag) }
-      }
-      return .string(scalar.string)
-    case .alias:
-      throw PipelineFileError(path, "aliases are not supported")
-    }
   }
 }
 

@@ -30,6 +30,8 @@ package struct Publication {
   package var recorded: ManifestRecord?
   /// Whether the episodes are those of `recorded`, whose split and findings about the dataset stay, and whose takes are no other ones.
   package var keepsEpisodes = false
+  /// The labels of the episodes.
+  package var labels = LabelCollection()
   /// A stream that the manifest of `recorded` is to have no longer. The index is not written: it may have more than its manifest, but not less.
   package var removed: StreamName?
 
@@ -43,7 +45,9 @@ package struct Publication {
     let written = entries.filter { $0.outcome == .written }
     let digest = recorded?.pipelineDigest ?? pipeline.digest().description
     let split = split(written)
-    let members = zip(written, split.parts).map { DatasetMember(id: $0.id.text, samples: $0.framesOut, part: $1, added: $0.added) }
+    let members = zip(written, split.parts).map {
+      DatasetMember(id: $0.id.text, samples: $0.framesOut, part: $1, added: $0.added, labels: labels[$0.id.text])
+    }
     let readers = Set(written.map { $0.reader ?? "" })
     let identity = ShardIdentity(
       reader: readers.count == 1 ? readers.first ?? "" : "takeset", toolVersion: tool.version, pipelineDigest: digest)
@@ -51,7 +55,7 @@ package struct Publication {
     do {
       var index =
         try keptIndex ?? pipeline.writer.publish(members, normalization: pipeline.normalization, identity: identity, in: directory)
-      index.findings += split.findings
+      index.findings += split.findings + labels.findings
       if pipeline.folder != nil {
         var versions = PythonVersions()
         for entry in written { try versions.add(TakeRecord(json: journal.record(of: entry.id.text))) }
@@ -59,7 +63,7 @@ package struct Publication {
       }
       let stamp = IndexStamp(
         directory + "/" + DatasetFiles.index, of: entries, pipeline: pipeline, splitFile: splitFile,
-        vanished: entries.map(\.id.text).filter(vanished.contains), ignored: ignored)
+        vanished: entries.map(\.id.text).filter(vanished.contains), ignored: ignored, labels: labels)
       var said = index.findings
       if keepsEpisodes, let recorded {
         // What holds of the streams that were there is found again.
@@ -71,7 +75,7 @@ package struct Publication {
         tool: tool, pipeline: recorded?.pipeline ?? pipeline.canonical(), pipelineDigest: digest,
         conversionDigest: recorded.map { $0.conversionDigest ?? digest } ?? pipeline.conversionDigest().description, split: split,
         parts: members.map { ($0.id, $0.part) }, entries: entries, index: index, run: runSection(stamp))
-      manifest.sources = sources
+      (manifest.sources, manifest.labels) = (sources, labels.json)
       if let removed, let recorded {
         manifest.recordedStatistics = recorded.statistics.filter { $0.key != removed.rawValue && !$0.key.hasPrefix("\(removed)@") }
       }
@@ -145,9 +149,9 @@ struct IndexStamp {
   /// - Parameter entries: The journal's entries of the episodes. A run that was killed before it published may have sealed more of them.
   init(
     _ index: String, of entries: some Sequence<Journal.Entry>, pipeline: Pipeline, splitFile: SplitFile?, vanished: [String],
-    ignored: [Finding]
+    ignored: [Finding], labels: LabelCollection
   ) {
-    let file = (try? FileStamp.of(index).description) ?? "missing"
+    let file = DatasetFiles.indexStamp(index)
     let split = splitFile.map { ["split file \($0.digest)"] } ?? []
     let (hasher, grouping) = (SHA256(), pipeline.split?.grouping)
     for entry in entries.sorted(by: { $0.id < $1.id }) {
@@ -160,7 +164,8 @@ struct IndexStamp {
     }
     let gone = vanished.isEmpty ? [] : ["vanished \(Digest.of(pieces: vanished.sorted().map { Array("\($0)\n".utf8) }))"]
     let passed = ignored.map { "ignored \(Digest.of(Array($0.message.utf8)))" }
-    text = ([file, "pipeline \(pipeline.digest())", "entries \(hasher.finish())"] + split + gone + passed).joined(separator: "\n")
+    let said = labels.stamp.map { [$0] } ?? []
+    text = ([file, "pipeline \(pipeline.digest())", "entries \(hasher.finish())"] + split + gone + passed + said).joined(separator: "\n")
   }
 
   /// Whether the manifest in a directory has this stamp and is what was written; a damaged one is to be written again.

@@ -20,6 +20,9 @@ extension TakeRecord {
     var details = trace.episode.details
     // Of a take that ends early, some maps were measured, and which ones depends on timing.
     if outcome == .written, let resampling = trace.episode.depthResampling { details["depth_resampling"] = resampling }
+    if let start = trace.source.frames.timestamps.first, let first = trace.episode.frames.timestamps.first, first != start {
+      details[LabelDetails.firstRow] = .integer(first.since(start))
+    }
     self.details = details.isEmpty ? nil : details
     verification = trace.episode.verification?.json
   }
@@ -46,5 +49,6 @@ extension Journal.Entry.Contents {
     self.init(
       id: record.id, location: location, pipeline: conversion.digest, toolVersion: conversion.tool.version, outcome: record.outcome,
       reader: record.reader, inputDigest: record.inputDigest?.description, framesIn: record.framesIn, framesOut: record.framesOut)
+    setLabels(record.details)
   }
 }

@@ -28,6 +28,9 @@ package struct Run: Sendable {
   package var keys: DeviceKeys?
   /// An explicit split, in place of the pipeline's rule.
   package var splitFile: SplitFile?
+  /// Labels of takes, and the task of every episode.
+  package var labels: LabelFile?
+  package var task: String?
   /// Converts some of the takes in child processes; `nil` converts all of them in this one.
   package var isolation: Isolation?
   package var commandLine: [String] = []
@@ -159,11 +162,12 @@ package struct Run: Sendable {
     let ignored = watched == nil ? search.ignored.findings : []
     let orphans = journal.entries.values.filter { !seen.contains($0.id.take) && !removed.contains($0.id.text) }
     if watched == nil { summary.orphaned = orphans.count { $0.outcome == .written } }
+    let entries = journal.entries.values.filter { conversion.isOwn($0.pipeline) && !removed.contains($0.id.text) }
+    let labels = LabelCollection(
+      of: entries, file: labels, task: task, recorded: ManifestFile.labels(in: directory.path), vanished: Set(orphans.map(\.id.text)))
     let stamp = IndexStamp(
-      directory.index, of: journal.entries.values.filter { conversion.isOwn($0.pipeline) && !removed.contains($0.id.text) },
-      pipeline: pipeline, splitFile: splitFile,
-      vanished: orphans.map(\.id.text),
-      ignored: ignored)
+      directory.index, of: entries, pipeline: pipeline, splitFile: splitFile, vanished: orphans.map(\.id.text), ignored: ignored,
+      labels: labels)
     summary.isUpToDate =
       !results.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp.isRecorded(in: directory.path)
     if !summary.isUpToDate {
@@ -173,7 +177,7 @@ package struct Run: Sendable {
       } catch {
         throw OutputFailure(error, writing: directory.journal)
       }
-      summary.findings = try publish(directory, journal, conversion, seen, ignored, started)
+      summary.findings = try publish(directory, journal, conversion, seen, ignored, labels, started)
     }
     // A shard whose journal line was damaged may be the only remaining copy of its take.
     if earlier.damaged == 0, !results.isStopped { sweep(directory, journal, removed) }
@@ -369,7 +373,7 @@ package struct Run: Sendable {
   /// Writes `dataset.h5` and `manifest.json` from the journal, and returns the findings about the dataset as a whole.
   private func publish(
     _ directory: OutputDirectory, _ journal: Journal, _ conversion: TakeConversion, _ seen: Set<String>, _ ignored: [Finding],
-    _ started: Date
+    _ labels: LabelCollection, _ started: Date
   ) throws -> [Finding] {
     // After an interrupted --replace, the remaining entries still belong to the other pipeline.
     let entries = journal.entries.values.filter { conversion.isOwn($0.pipeline) }
@@ -377,6 +381,8 @@ package struct Run: Sendable {
     (publication.splitFile, publication.ignored) = (splitFile, ignored)
     (publication.jobs, publication.recordsHost) = (jobs, recordsHost)
     publication.vanished = Set(entries.filter { !seen.contains($0.id.take) }.map(\.id.text))
+    publication.labels = labels
+    try publication.labels.place(entries, in: directory.path)
     return try publication.write(entries, of: journal, to: directory.path)
   }
 

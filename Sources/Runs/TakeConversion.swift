@@ -194,7 +194,7 @@ package struct TakeConversion: Sendable {
         try pass.finish()
         labels.merge(pass.labels) { $1 }
       }
-      if !labels.isEmpty { job.traces[index].episode.details["labels"] = .object(labels) }
+      if !labels.isEmpty { job.traces[index].episode.details[LabelDetails.steps] = .object(labels) }
     }
   }
 

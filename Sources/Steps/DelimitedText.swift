@@ -59,5 +59,8 @@ package struct DelimitedText {
     try endLine()
   }
 
-  package struct Mistake: Error, CustomStringConvertible { package var description: String }
+  package struct Mistake: Error, CustomStringConvertible {
+    package var description: String
+    package init(description: String) { self.description = description }
+  }
 }

@@ -148,6 +148,12 @@ package struct RunContext: Sendable {
   package init(keys: DeviceKeys? = nil) { self.keys = keys }
 }
 
+/// Members of an episode's details from which its labels are made: what the take's format says, what its steps in Python say, and the nanoseconds
+/// from the take's first frame to the first row, where there are any.
+package enum LabelDetails {
+  package static let format = "format_labels", steps = "labels", firstRow = "first_row_ns"
+}
+
 extension Episode {
   /// Whether the result for the take depends on the keys of the run.
   package var dependsOnKeys: Bool {

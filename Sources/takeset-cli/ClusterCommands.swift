@@ -178,12 +178,14 @@ struct PublishCommand: ParsableCommand {
   var directory: String
   @Flag(help: "Record host and user names in the manifest's `run`.")
   var recordHost = false
+  @OptionGroup var labels: LabelOptions
   @OptionGroup var console: OutputOptions
 
   func run() throws {
     var publication = TaskPublication(directory: directory, tool: TakesetCommand.tool)
     (publication.commandLine, publication.recordsHost) = (CommandLine.arguments, recordHost)
     publication.checks = CheckProcess.checks
+    (publication.labels, publication.task) = try (labels.file, labels.checkedTask)
     var summary = TaskPublication.Summary()
     try withSchedulerCodes { summary = try publication.execute() }
     let style = console.style(for: STDERR_FILENO)

@@ -1,4 +1,6 @@
 import ArgumentParser
+import Datasets
+import Evidence
 import Foundation
 import Runs
 import Steps
@@ -86,6 +88,24 @@ struct PythonOptions: ParsableArguments {
 }
 
 /// `--jobs` of every command that works in parallel.
+struct LabelOptions: ParsableArguments {
+  @Option(
+    help: ArgumentHelp("Labels of takes (CSV, YAML or JSON): task, success, tags, segments; see docs/labels.md.", valueName: "file"),
+    completion: .file(extensions: ["csv", "yaml", "yml", "json"]))
+  var labels: String?
+  @Option(help: ArgumentHelp("The task of every episode, such as \"fold the towel\".", valueName: "text"))
+  var task: String?
+
+  var file: LabelFile? { get throws { try labels.map { try LabelFile($0) } } }
+
+  var checkedTask: String? {
+    get throws {
+      guard let task else { return nil }
+      do { return try LabelValue.checked("task", .string(task)).string } catch { throw UsageError("--task: \(error)") }
+    }
+  }
+}
+
 struct JobOptions: ParsableArguments {
   @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
   var jobs: Int?

@@ -42,6 +42,7 @@ struct RunCommand: ParsableCommand {
       "An explicit split (YAML or JSON: lists of take ids under train, valid, test), in place of the pipeline's.", valueName: "file"),
     completion: .file(extensions: ["yaml", "yml", "json"]))
   var splitFile: String?
+  @OptionGroup var labels: LabelOptions
   @OptionGroup var python: PythonOptions
   @OptionGroup var jobs: JobOptions
   @Option(help: "Action after a take fails: skip it, or stop.")
@@ -109,6 +110,7 @@ struct RunCommand: ParsableCommand {
     run.countsEarlierWarnings = failOn == .warning
     run.keys = try deviceKeys(keys)
     run.splitFile = try explicitSplit(splitFile)
+    (run.labels, run.task) = try (labels.file, labels.checkedTask)
     run.isolation = isolation.isolation
     run.commandLine = CommandLine.arguments
 

@@ -16,10 +16,14 @@ from ._dataset import Dataset
 from ._dataset import open_dataset as open
 from ._episode import Camera, Episode, Imu
 from ._errors import TakesetError
+from ._labels import Labels, LabelSegment
 from ._manifest import Finding
 from ._stats import Statistics
 from ._stream import Stream
 
 __version__ = "0.3.0"
 
-__all__ = ["Camera", "Dataset", "Episode", "Finding", "Imu", "Statistics", "Stream", "TakesetError", "__version__", "convert", "open"]
+__all__ = [
+    "Camera", "Dataset", "Episode", "Finding", "Imu", "LabelSegment", "Labels", "Statistics", "Stream", "TakesetError", "__version__",
+    "convert", "open",
+]  # fmt: skip

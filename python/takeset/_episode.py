@@ -14,6 +14,7 @@ from ._errors import TakesetError, UnknownKey
 from ._files import OpenFile
 from ._hdf5 import Dataset as StoredDataset
 from ._hdf5 import Group, attribute, find, find_group, form, integer, json_object, members, numbers, require_stored, text, title
+from ._labels import Labels
 from ._manifest import Finding, Record, findings
 from ._stream import Stream, truth
 
@@ -107,6 +108,11 @@ class Episode:
     def findings(self) -> list[Finding]:
         """What was found about its take, also where the take was split; empty for a file without a manifest."""
         return findings((self.take or {}).get("findings", []))
+
+    @property
+    def labels(self) -> Labels:
+        """What is said of it: a task, success, tags, segments and more; empty where nothing is."""
+        return self._store.labels(self.index)
 
     @property
     def split(self) -> str | None:

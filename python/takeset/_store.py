@@ -13,6 +13,7 @@ from ._files import Files, OpenFile
 from ._fork_safety import call_after_fork
 from ._hdf5 import Dataset as StoredDataset
 from ._hdf5 import File, Group, Object, find, find_group, members, outer_link, require_whole, text, texts
+from ._labels import Labels
 from ._lru_cache import LRUCache
 from ._manifest import Manifest, Record, is_plain_name
 from ._recognition import check_format, dataset_file
@@ -190,6 +191,14 @@ class Store:
     def entry(self, number: int) -> Record | None:
         """The manifest's entry of an episode."""
         return None if self.manifest is None else self.manifest.written.get(self._path_in_directory(self.place(number).file))
+
+    def labels(self, number: int) -> Labels:
+        """The labels of an episode: those of the manifest, or else those in the file."""
+        if self.manifest is None:
+            return Labels.stored(self.shown, find_group(self.file, f"labels/{self.names[number]}"))
+        id = self.manifest.ids.get(self._path_in_directory(self.place(number).file), "")
+        labels = self.manifest.head.get("labels") or {}
+        return Labels.recorded(self.shown, id, labels.get(id) if isinstance(labels, dict) else None)
 
     def split(self, number: int) -> str | None:
         """train, valid or test, by the masks, or else by the manifest."""

@@ -34,6 +34,7 @@ class WindowOptions:
     normalize: bool | Collection[str] = False
     normalization: Method | None = None
     normalize_rotation: bool = True
+    labels: bool = False
 
     def __post_init__(self) -> None:
         for name in ("observation_horizon", "action_horizon", "stride"):

@@ -14,6 +14,7 @@ from ._actions import Actions, RelativeActions, StoredActions, StoredChunks
 from ._batchable import Batchable
 from ._dataset import Dataset
 from ._errors import TakesetError, UnknownKey
+from ._labels import Labels
 from ._reading import EpisodeRows, Window, intact
 from ._scaling import Scaling
 from ._window_options import WindowOptions
@@ -44,6 +45,7 @@ class WindowReader:
         self._dataset: Dataset | None = Dataset(source._store.path if isinstance(source, Dataset) else source)
         self.path, self.options = os.path.abspath(self._dataset.path), options
         self._rows: dict[int, EpisodeRows] = {}
+        self._labels: dict[int, Labels] = {}
         self._numbers = _select(self._dataset, split)
         self.episodes = [self._dataset[number].name for number in self._numbers]
         # One pass over the episodes: a dataset may have thousands, and opening each takes a millisecond.
@@ -88,11 +90,19 @@ class WindowReader:
             if self._joint_count:
                 values, valid = self._joints_of(rows, window, self._actions.first)
                 sample["action_joints"], sample["action_joints_valid"] = self._scaled("action_joints", values, valid), valid
+        if options.labels:
+            sample["text"] = self._labels_of(number).text(t) or ""
         if options.pad:
             sample["observation_is_pad"] = window.is_pad(1 - options.observation_horizon, 1)
             if self._actions is not None:
                 sample["action_is_pad"] = window.is_pad(self._actions.first, self._actions.first + options.action_horizon)
         return sample
+
+    def _labels_of(self, number: int) -> Labels:
+        labels = self._labels.get(number)
+        if labels is None:
+            labels = self._labels[number] = self.rows(number).episode.labels
+        return labels
 
     def rows(self, number: int) -> EpisodeRows:
         """The streams of an episode, by its number in `episodes`."""

@@ -67,6 +67,7 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
     random_crop          True for training; positions are from PyTorch's random numbers, which DataLoader seeds in each worker
     image_transform      a callable on the (o, 3, H, W) u1 frames of a window, after resizing and cropping, such as torchvision's transforms
     image_floats         True: images are f4 from 0 to 1, instead of u1
+    labels               True: the text of the segment that row t is in, or else the task of the episode, as `text`
 
     Depth, confidence and masks keep their size; images alone are resized, cropped and transformed.
 
@@ -80,6 +81,7 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
     action_joints_valid  (k, 4) bool; all False for an episode without joints
     observation_is_pad   (o,) bool, with pad=True: rows that another one stands for
     action_is_pad        (k,) bool, likewise
+    text                 with labels=True, a text, which is empty where nobody has said anything; a batch has a list of them
 
     A masked joint angle or other vector is NaN, so a loss that ignores the mask is NaN too. By default no window has one among its
     observations; `action_joints` may, unless `skip_masked` names them. Images and depth are 0 where masked.
@@ -124,10 +126,11 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
         random_crop: bool = False,
         image_transform: Callable[[Tensor], Tensor] | None = None,
         image_floats: bool = False,
+        labels: bool = False,
     ) -> None:
         options = WindowOptions(
             observation_horizon, action_horizon, keys, stride, actions, rotation_layout, first_action, joints, skip_masked, pad,
-            normalize, normalization, normalize_rotation,
+            normalize, normalization, normalize_rotation, labels,
         )  # fmt: skip
         self._image_size, self._crop, self._random_crop = _size("image_size", image_size), _size("crop", crop), random_crop
         self._image_transform, self._image_floats = image_transform, image_floats
@@ -246,5 +249,7 @@ def _tensors(value: Any) -> Any:
     """Tensors that share the memory of NumPy arrays."""
     if isinstance(value, dict):
         return {key: _tensors(one) for key, one in value.items()}
+    if isinstance(value, str):
+        return value
     # PyTorch has few operations on uint16, which whole millimeters are stored as.
     return torch.from_numpy(value.astype("int32") if value.dtype == "uint16" else value)

@@ -11,6 +11,8 @@ package struct DatasetIndex {
   let directory: String
   let identity: ShardIdentity
   var normalization: (any NormalizationRule)?
+  /// The index whose statistics stay, where only labels change: no shard is opened then.
+  var earlier: String?
 
   /// Environment arguments that robomimic requires; type 2 is its "gym", of which it requires nothing more.
   static func environmentArguments(_ reader: String) -> String {
@@ -18,12 +20,12 @@ package struct DatasetIndex {
   }
 
   func write() throws -> PublishedIndex {
-    let (statistics, findings) = try trainingStatistics()
-    let path = directory + "/" + DatasetFiles.index
+    let (statistics, findings) = earlier == nil ? try trainingStatistics() : ([:], [])
+    let path = directory + "/" + (earlier == nil ? DatasetFiles.index : DatasetFiles.pendingIndex)
     let temporary = SealedFile.temporaryPath(for: path)
     unlink(temporary)
     do {
-      let file = try File.create(at: temporary)
+      let file = try File.create(at: temporary, cacheBytes: 1 << 22)
       try fill(file.root, statistics)
       try file.close()
       try SealedFile.seal(temporary, as: path)
@@ -59,7 +61,11 @@ package struct DatasetIndex {
         "env_args": .text(Self.environmentArguments(identity.reader)),
       ], on: data, path: "/data")
     try writeMasks(to: root)
-    try write(statistics, to: root.createGroup(ShardNames.totals), &attributes)
+    try writeLabels(to: root)
+    guard let earlier else { return try write(statistics, to: root.createGroup(ShardNames.totals), &attributes) }
+    let file = try File.open(earlier)
+    defer { try? file.close() }
+    try root.copy(ShardNames.totals, from: file.root, as: ShardNames.totals)
   }
 
   /// Writes a group for each key; a key with slashes (`action_dict/joints`) is in groups of groups.
@@ -91,11 +97,46 @@ package struct DatasetIndex {
     let mask = try root.createGroup(ShardNames.masks)
     let demos = members.indices.map(ShardNames.demo(_:))
     let width = demos.map(\.utf8.count).max() ?? 11
-    for part in SplitPart.allCases {
-      let names = zip(demos, members).filter { $0.1.part == part }.map(\.0)
-      let dataset = try mask.createDataset(part.rawValue, Layout(type: .string(width), dims: [names.count]))
+    var masks = SplitPart.allCases.map { part in (part.rawValue, members.indices.filter { members[$0].part == part }) }
+    for (name, success) in [("failure", false), ("success", true)] {
+      let chosen = members.indices.filter { members[$0].labels?.success == success }
+      if !chosen.isEmpty { masks.append((name, chosen)) }
+    }
+    for (name, chosen) in masks {
+      let names = chosen.map { demos[$0] }
+      let dataset = try mask.createDataset(name, Layout(type: .string(width), dims: [names.count]))
       let bytes = names.flatMap { Array($0.utf8) + [UInt8](repeating: 0, count: width - $0.utf8.count) }
       try bytes.withUnsafeBytes { try dataset.write($0) }
+    }
+  }
+
+  /// Writes a group for each episode with labels; no group at all where none has any.
+  private func writeLabels(to root: Group) throws {
+    guard members.contains(where: { $0.labels?.isEmpty == false }) else { return }
+    let all = try root.createGroup(ShardNames.labels, isSmall: false)
+    for (number, member) in members.enumerated() {
+      guard let labels = member.labels, !labels.isEmpty else { continue }
+      let group = try all.createGroup(ShardNames.demo(number))
+      for (name, value) in labels.values.sorted(by: { $0.key < $1.key }) {
+        switch value {
+        case .string(let text): try group.setAttribute(name, text)
+        case .bool(let flag): try group.setAttribute(name, byte: flag ? 1 : 0)
+        case .integer(let number): try group.setAttribute(name, number)
+        case .number(let number): try group.setAttribute(name, number)
+        case .array where name == "tags": try group.setAttribute(name, value.canonicalText)
+        case .array, .object, .null: break
+        }
+      }
+      let segments = labels.segments
+      if segments.isEmpty { continue }
+      for (name, rows) in [("segment_start", segments.map(\.rows.lowerBound)), ("segment_end", segments.map(\.rows.upperBound))] {
+        let dataset = try group.createDataset(name, Layout(type: .int64, dims: [rows.count]))
+        try rows.map { Int64($0) }.withUnsafeBytes { try dataset.write($0) }
+      }
+      let width = segments.map(\.text.utf8.count).max() ?? 1
+      let texts = segments.flatMap { Array($0.text.utf8) + [UInt8](repeating: 0, count: width - $0.text.utf8.count) }
+      let dataset = try group.createDataset("segment_text", Layout(type: .text(width), dims: [segments.count]))
+      try texts.withUnsafeBytes { try dataset.write($0) }
     }
   }
 

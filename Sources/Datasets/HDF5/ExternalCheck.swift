@@ -211,7 +211,7 @@ package enum ExternalCheck {
     for part in SplitPart.allCases {
       let name = "\(DatasetFiles.index):/mask/\(part.rawValue)"
       let dataset = try file.root.dataset("mask/\(part.rawValue)")
-      guard case .string(let width)? = dataset.type, width > 0 else {
+      guard let width = dataset.type?.textWidth, width > 0 else {
         report.differ(name, "is not a list of names")
         continue
       }

@@ -9,6 +9,8 @@ package enum ShardNames {
   package static let allData = "data", allMeta = "meta"
   /// The groups of the index and of packed files with the parts of the split, and with the statistics of the training takes.
   package static let masks = "mask", totals = "stats"
+  /// The group of the index with the labels of episodes.
+  package static let labels = "labels"
   /// The groups of a shard's episode, and the same as the paths of arrays in records begin.
   package static let data = "\(allData)/\(demo)", meta = "\(allMeta)/\(demo)"
   package static let dataPath = "/\(data)/"

@@ -25,7 +25,7 @@ package struct StoredIndex {
     }
     let names = try masks.dataset(part.rawValue)
     if names.dims.first ?? 0 == 0 { return [] }
-    guard case .string(let width)? = names.type, width > 0 else { return nil }
+    guard let width = names.type?.textWidth, width > 0 else { return nil }
     let bytes = try names.readAll()
     return stride(from: 0, to: bytes.count, by: width).map { start in
       String(decoding: bytes[start..<min(start + width, bytes.count)].prefix { $0 != 0 }, as: UTF8.self)

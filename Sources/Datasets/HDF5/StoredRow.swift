@@ -226,7 +226,7 @@ extension StoredRow.Field {
       case .int64: return all(Int64.self) { Double($0) }
       case .float32: return all(Float.self) { Double($0) }
       case .float64: return all(Double.self) { $0 }
-      case .string, .bytes: return []
+      case .string, .text, .bytes: return []
       }
     }
   }

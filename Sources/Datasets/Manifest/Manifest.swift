@@ -67,6 +67,8 @@ package struct Manifest {
   package var run: [String: JSONValue]
   /// The datasets that the episodes were taken from.
   package var sources: JSONValue?
+  /// The labels of episodes, by their ids.
+  package var labels: JSONValue?
   /// Statistics that stand in the manifest as they are, in place of those of `index`.
   package var recordedStatistics: [String: JSONValue]?
 
@@ -80,76 +82,28 @@ package struct Manifest {
   }
 
   /// Writes the manifest; records of takes come one at a time from `record`, so that no more than one is in memory.
-  ///
-  /// Each take is on a line of its own, which is easy to read and compare; the digests cover the canonical bytes, without these line ends.
   package func write(to path: String, record: (String) throws -> [UInt8]) throws {
-    try SealedFile.write(path) { write in
-      let hasher = SHA256()
-      func emit(_ bytes: [UInt8], isCanonical: Bool = true) throws {
-        if isCanonical { hasher.update(bytes) }
-        try bytes.withUnsafeBytes(write)
-      }
-      func emit(_ text: String, isCanonical: Bool = true) throws { try emit(Array(text.utf8), isCanonical: isCanonical) }
-
-      try emit("{\n\"record\":\n", isCanonical: false)
-      // Members of a canonical object are in the order of their keys; "takes" comes between these two groups.
-      var before: [String: JSONValue] = [
-        "conversion_sha256": .string(conversionDigest),
-        "findings": .array(index.findings.map(\.json)),
-        "index": ["path": .string(index.path), "bytes": .integer(index.bytes), "sha256": .string(index.digest.description)],
-        "manifest_version": JSONValue(Self.version), "pipeline": pipeline, "pipeline_sha256": .string(pipelineDigest), "splits": splits,
-        "statistics": statistics,
-      ]
-      before["sources"] = sources
-      let after: [String: JSONValue] = ["tool": tool.json, "totals": totals]
-      var isFirst = true
-      for (key, value) in before.sorted(by: { $0.key < $1.key }) {
-        try emit(isFirst ? "{" : ",")
-        try emit("\n", isCanonical: false)
-        try emit("\"\(key)\":" + value.canonicalText)
-        isFirst = false
-      }
-      try emit(",")
-      try emit("\n", isCanonical: false)
-      try emit("\"takes\":[")
-      for (index, entry) in entries.enumerated() {
-        if index > 0 { try emit(",") }
-        try emit("\n", isCanonical: false)
-        try emit(record(entry.id.text))
-      }
-      try emit("\n", isCanonical: false)
-      try emit("]")
-      for (key, value) in after.sorted(by: { $0.key < $1.key }) {
-        try emit(",")
-        try emit("\n", isCanonical: false)
-        try emit("\"\(key)\":" + value.canonicalText)
-      }
-      try emit("}")
-      try emit(",\n\"record_sha256\":\"\(hasher.finish())\",\n\"run\":", isCanonical: false)
-      try writeRun { try emit($0) }
-      try emit(",\n\"run_sha256\":\"\(hasher.finish())\"\n}\n", isCanonical: false)
+    var members: [String: JSONValue] = [
+      "conversion_sha256": .string(conversionDigest),
+      "findings": .array(index.findings.map(\.json)), "index": index.json,
+      "manifest_version": JSONValue(Self.version), "pipeline": pipeline, "pipeline_sha256": .string(pipelineDigest), "splits": splits,
+      "statistics": statistics, "tool": tool.json, "totals": totals,
+    ]
+    (members["sources"], members["labels"]) = (sources, labels)
+    let byID = entries.sorted { $0.id.text.utf16.lexicographicallyPrecedes($1.id.text.utf16) }
+    let places = byID.enumerated().lazy.map { number, entry in
+      var take = Array((number == 0 ? "{" : ",").utf8)
+      JSONValue.appendQuoted(entry.id.text, to: &take)
+      take.append(UInt8(ascii: ":"))
+      JSONValue.object(["location": .string(entry.location), "seconds": .number(entry.seconds)]).appendCanonical(to: &take)
+      if number == byID.count - 1 { take.append(UInt8(ascii: "}")) }
+      return take
     }
-  }
-
-  /// Writes `run` in canonical form; its takes one by one.
-  private func writeRun(_ emit: ([UInt8]) throws -> Void) throws {
-    var isFirst = true
-    for key in (run.keys + ["takes"]).sorted(by: { $0.utf16.lexicographicallyPrecedes($1.utf16) }) {
-      try emit(Array("\(isFirst ? "{" : ",")\"\(key)\":".utf8) + (run[key]?.canonicalBytes ?? []))
-      isFirst = false
-      guard key == "takes" else { continue }
-      var separator = UInt8(ascii: "{")
-      for entry in entries.sorted(by: { $0.id.text.utf16.lexicographicallyPrecedes($1.id.text.utf16) }) {
-        var take = [separator]
-        JSONValue.appendQuoted(entry.id.text, to: &take)
-        take.append(UInt8(ascii: ":"))
-        JSONValue.object(["location": .string(entry.location), "seconds": .number(entry.seconds)]).appendCanonical(to: &take)
-        try emit(take)
-        separator = UInt8(ascii: ",")
-      }
-      try emit(Array(entries.isEmpty ? "{}".utf8 : "}".utf8))
+    try ManifestText(record: members, run: run).write(
+      to: path, takes: entries.count, runTakes: byID.isEmpty ? AnySequence([Array("{}".utf8)]) : AnySequence(places)
+    ) { index in
+      try record(entries[index].id.text)
     }
-    try emit([UInt8(ascii: "}")])
   }
 
   /// Statistics of each key, with the parameters that normalize it.

@@ -12,6 +12,8 @@ package final class ManifestFile: Sendable {
   let record: ManifestRecord?
   /// The takes in order; empty where one of them cannot be understood.
   let takes: [TakeEntry]
+  /// The members of the record, except its takes.
+  private let members: [String: JSONValue]
   /// The recorded digest of the record.
   let recordDigest: String
   /// The run without its member `takes`, which `locations` reads.
@@ -65,6 +67,7 @@ package final class ManifestFile: Sendable {
     (recordDigest, runDigest) = (document["record_sha256"]?.string ?? "", document["run_sha256"]?.string ?? "")
     isEarlier = document["record"]?["manifest_version"]?.integer == 1
     hasOtherMembers = Set(document.keys) != ["record", "record_sha256", "run", "run_sha256"]
+    members = document["record"]?.object ?? [:]
     let record = document["record"]?.object.flatMap { $0["takes"] == [] ? ManifestRecord($0) : nil }
     (self.record, self.takes) = takes == nil ? (nil, []) : (record, takes ?? [])
   }
@@ -87,6 +90,17 @@ package final class ManifestFile: Sendable {
   /// The record of a take. Throws `FileError`, or another error where it cannot be understood.
   func record(of take: TakeEntry) throws -> TakeRecord { try TakeRecord(json: file.bytes(take.place)) }
 
+  /// Writes the manifest again with other members of its record, where it is what Takeset wrote; takes keep their bytes.
+  ///
+  /// - Parameter stamp: The text `run.index`.
+  func rewrite(to path: String, _ change: (inout [String: JSONValue]) -> Void, stamp: String) throws {
+    var text = ManifestText(record: members, run: run.object ?? [:])
+    change(&text.record)
+    (text.record["takes"], text.run["takes"], text.run["index"]) = (nil, nil, .string(stamp))
+    let places = try places[Self.takesOfRun].map { try file.bytes($0) } ?? Array("{}".utf8)
+    try text.write(to: path, takes: takes.count, runTakes: CollectionOfOne(places)) { try file.bytes(takes[$0].place) }
+  }
+
   /// Returns the paths of the wanted takes when they were converted, by id.
   func locations(_ isWanted: (String) -> Bool = { _ in true }) throws -> [String: String] {
     guard let place = places[Self.takesOfRun] else { return [:] }
@@ -99,6 +113,30 @@ package final class ManifestFile: Sendable {
       return true
     }
     return locations
+  }
+
+  /// The labels that the manifest in a directory records, without reading its takes; none where there is no manifest that can be read.
+  package static func labels(in directory: String) -> [String: Labels] { ManifestRecord.labels(head(in: directory)["labels"]) }
+
+  /// Members of the record that come before its takes: its index and its labels.
+  static func head(in directory: String) -> [String: JSONValue] {
+    guard let file = try? ManifestBytes(directory + "/" + DatasetFiles.manifest) else { return [:] }
+    let reader = file.reader(from: 0)
+    var (found, isFirst): ([String: JSONValue], Bool) = ([:], true)
+    try? reader.beginObject()
+    guard (try? reader.nextKey(isFirst: &isFirst)) == "record", (try? reader.nextIsObject) == true else { return [:] }
+    isFirst = true
+    try? reader.beginObject()
+    // Keys are sorted, so these are before the takes.
+    while let key = try? reader.nextKey(isFirst: &isFirst), key <= "labels" {
+      guard key == "labels" || key == "index" else {
+        if (try? reader.skip()) == nil { break }
+        continue
+      }
+      guard let value = try? reader.value() else { break }
+      found[key] = value
+    }
+    return found
   }
 
   /// The text `run.index`, without reading the takes; `nil` if there is none where Takeset writes it.

@@ -26,6 +26,8 @@ package struct ManifestRecord: Sendable {
   package var findings: [Finding]
   /// The datasets that the episodes were taken from, by `merge` or `select`.
   package var sources: JSONValue?
+  /// Labels of episodes, by their ids.
+  package var labels: [String: Labels]
 
   /// - Parameter members: Those of `record`; `nil` if one of them is missing or of another type.
   init?(_ members: [String: JSONValue]) {
@@ -42,6 +44,12 @@ package struct ManifestRecord: Sendable {
     conversionDigest = members["conversion_sha256"]?.string.flatMap(Digest.init(hex:))?.description
     self.index = Index(path: path, bytes: bytes, digest: digest)
     sources = members["sources"] == .null ? nil : members["sources"]
+    labels = Self.labels(members["labels"])
+  }
+
+  /// The labels in a manifest's record.
+  static func labels(_ json: JSONValue?) -> [String: Labels] {
+    (json?.object ?? [:]).mapValues { Labels(recorded: $0) }
   }
 
   /// The part of each written episode.

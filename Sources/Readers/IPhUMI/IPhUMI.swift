@@ -100,6 +100,10 @@ package struct IPhUMI: Reader {
     episode.variant = episode.streams[.depth] == nil ? "rgb" : "rgbd"
     episode.findings = notes.findings
     episode.details.merge(file.details) { own, _ in own }
+    if let first = episode.frames.timestamps.first {
+      let labels = file.labels(since: first)
+      if !labels.isEmpty { episode.details[LabelDetails.format] = .object(labels) }
+    }
     return episode
   }
 

@@ -29,7 +29,7 @@ struct IPhUMIFile {
   ]
   private static let kept = [
     "side", "type", "sessionName", "gripperID", "gripperCalibrationRunName", "taskNames", "taskStartTimestamps", "taskEndTimestamps",
-    "isErrorCorrection", "formatVersion", "recordingStartTime",
+    "isErrorCorrection", "formatVersion", "recordingStartTime", "labelType",
   ]
 
   init(_ inputs: TakeInputs, _ entry: Int, notes: FindingCollector) throws {
@@ -84,6 +84,30 @@ struct IPhUMIFile {
         .countMismatch, "\(tasks.map { "\($0) has \($1)" }.joined(separator: ", ")) elements; which belong together is unknown", file: file)
     }
     for key in Self.kept { details[key] = members[key].flatMap { $0 == .null ? nil : $0 } }
+  }
+
+  /// What the file says of the take: a task, where it has one, a segment for each task with its times, and whether a mistake is corrected. What
+  /// was spoken is left out: tasks are what was understood of it.
+  func labels(since first: Timestamp) -> [String: JSONValue] {
+    var labels: [String: JSONValue] = [:]
+    if let flag = details["isErrorCorrection"]?.bool ?? Self.flag(details["isErrorCorrection"]?.integer) {
+      labels["error_correction"] = .bool(flag)
+    }
+    let names = (details["taskNames"]?.array ?? []).map { $0.string ?? "" }
+    guard details["labelType"]?.string != "None", !names.contains("") else { return labels }
+    if let name = names.first, Set(names).count == 1 { labels["task"] = .string(name) }
+    func seconds(_ key: String) -> [Double] {
+      (details[key]?.array ?? []).compactMap { UnixTime.nanoseconds(rfc3339: $0.string ?? "") }.map {
+        Double(Timestamp(nanoseconds: $0).since(first)) / 1e9
+      }
+    }
+    let (starts, ends) = (seconds("taskStartTimestamps"), seconds("taskEndTimestamps"))
+    // Of lists that differ in length, nobody knows which belong together.
+    if !names.isEmpty, starts.count == names.count, ends.count == names.count {
+      labels["segments"] = .array(
+        zip(names, zip(starts, ends)).map { ["text": .string($0), "start": .number($1.0), "end": .number($1.1)] })
+    }
+    return labels
   }
 
   /// 0 or 1, as some programs write truth values.

@@ -9,6 +9,9 @@ package struct TaskPublication: Sendable {
   package var tool: ToolIdentity
   package var commandLine: [String] = []
   package var recordsHost = false
+  /// Labels of takes, and the task of every episode.
+  package var labels: LabelFile?
+  package var task: String?
   /// The check of shards that another program has written to.
   package var checks = Verification.ExternalChecks.none
 
@@ -67,9 +70,11 @@ package struct TaskPublication: Sendable {
     }
     let splitFile = try list.splitFile()
     let vanished = Set(kept.map(\.id.text))
+    var labels = LabelCollection(
+      of: all, file: labels, task: task, recorded: ManifestFile.labels(in: output.path), vanished: vanished)
     let stamp = IndexStamp(
       output.path + "/" + DatasetFiles.index, of: all, pipeline: conversion.pipeline, splitFile: splitFile,
-      vanished: kept.map(\.id.text), ignored: list.head.ignored ?? [])
+      vanished: kept.map(\.id.text), ignored: list.head.ignored ?? [], labels: labels)
     if let earlier, earlier.entries == Dictionary(uniqueKeysWithValues: all.map { ($0.id.text, $0) }), stamp.isRecorded(in: output.path) {
       summary.isUpToDate = true
       try finish(output)
@@ -86,6 +91,8 @@ package struct TaskPublication: Sendable {
       let journal = try Journal(path: output.journal)
       var publication = Publication(pipeline: conversion.pipeline, tool: tool, started: started, commandLine: commandLine)
       publication.ignored = list.head.ignored ?? []
+      try labels.place(all, in: output.path)
+      publication.labels = labels
       (publication.splitFile, publication.recordsHost, publication.vanished) = (splitFile, recordsHost, vanished)
       summary.findings = try publication.write(all, of: journal, to: output.path)
     } catch {

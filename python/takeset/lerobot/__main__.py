@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--fps", type=_number, default=30, metavar="N", help="rows per second; every row must lie on that grid (default: 30)"
     )
-    parser.add_argument("--task", metavar="TEXT", help="the task in words (default: unspecified)")
+    parser.add_argument("--task", metavar="TEXT", help="the task in words (default: the labels of the episodes, or else unspecified)")
     parser.add_argument("--tasks", metavar="FILE", help='a JSON file with a task for each take id: {"take-1": "pick up the cup"}')
     parser.add_argument(
         "--images",
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _task(text: str | None, file: str | None) -> Any:
     if file is None:
-        return "unspecified" if text is None else text
+        return text
     if text is not None:
         raise TakesetError("--task and --tasks exclude each other", 64)
     try:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from . import _statistics
-from ._features import IMAGE, Feature
+from ._features import IMAGE, LANGUAGE, Feature
 from ._images import File, ImageFiles, millimeters
 from ._plan import Plan, PlannedEpisode, valid_name
 from ._runs import Run
@@ -33,6 +33,7 @@ class RunColumns:
     def __init__(self, plan: Plan, one: PlannedEpisode, run: Run, fps: int, episode_index: int, task_index: int, index: int) -> None:
         self.plan, self.one, self.run = plan, one, run
         self.too_far = 0
+        self._subtasks = subtasks(one, run, fps)
         count, frames = len(run), np.arange(len(run))
         self._numbers: dict[str, NDArray[Any]] = {
             "timestamp": (frames / fps).astype(np.float32),
@@ -71,6 +72,8 @@ class RunColumns:
         """Statistics of each feature. Those of images are over as many of them as LeRobot takes."""
         found = {}
         for feature in self.plan.features:
+            if feature.is_language:
+                continue
             if feature.is_image:
                 found[feature.name] = self._pixels[feature.name].statistics(1 if feature.is_depth else 255)
             else:
@@ -103,6 +106,8 @@ class RunColumns:
         return found
 
     def _column(self, feature: Feature, rows: range) -> pa.Array:
+        if feature.is_language:
+            return language_column(self._subtasks, len(rows))
         return feature.column(self._numbers[feature.name][rows.start - self.run.first : rows.stop - self.run.first])
 
     # Images
@@ -137,3 +142,26 @@ class RunColumns:
         return pa.StructArray.from_arrays(
             [pa.array([data for data, _ in files], pa.binary()), pa.array(names, pa.string())], fields=list(IMAGE)
         )
+
+
+def subtasks(one: PlannedEpisode, run: Run, fps: int) -> list[dict[str, Any]]:
+    """The segments that overlap a run, as LeRobot has them: each is active until the next one begins."""
+    return [
+        {
+            "role": "assistant",
+            "content": segment.text,
+            "style": "subtask",
+            "timestamp": max(segment.rows.start - run.first, 0) / fps,
+        }
+        for segment in one.episode.labels.segments
+        if segment.rows.start < run.end and segment.rows.stop > run.first
+    ]
+
+
+def language_column(texts: list[dict[str, Any]], rows: int) -> pa.Array:
+    """The same texts in each of so many rows. What they do not have is null."""
+    fields = list(LANGUAGE.value_type)
+    columns = [pa.array([one.get(field.name) for one in texts] * rows, field.type) if texts and field.name in texts[0] else
+               pa.nulls(len(texts) * rows, field.type) for field in fields]  # fmt: skip
+    offsets = pa.array(np.arange(rows + 1) * len(texts), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(columns, fields=fields), type=LANGUAGE)

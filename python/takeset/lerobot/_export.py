@@ -47,7 +47,7 @@ def export(
     out: str | os.PathLike[str],
     fps: int = 30,
     *,
-    task: str | Mapping[str, str] = "unspecified",
+    task: str | Mapping[str, str] | None = None,
     images: str = "png",
     quality: int = 95,
     codec: str | None = None,
@@ -70,7 +70,7 @@ def export(
     dataset          an open dataset, or the path of one
     out              the directory to write
     fps              rows per second: each row must be within `tolerance` of its number divided by that
-    task             the task in words, or a mapping from ids of takes or episodes
+    task             the task in words, or a mapping from ids of takes or episodes; None: the label of each episode, or else "unspecified"
     images           how images that the dataset stores as pixels are stored: png or jpeg. JPEG and PNG files keep their bytes. Or video,
                      for all images but depth
     quality          of JPEG files, 1 to 100

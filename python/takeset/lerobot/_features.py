@@ -10,6 +10,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+# A text of the episode, and when it begins in it. Both forms of JSON are read; older versions of pyarrow have only texts.
+_JSON = pa.json_() if hasattr(pa, "json_") else pa.string()
+LANGUAGE = pa.list_(
+    pa.struct(
+        [
+            pa.field("role", pa.string(), nullable=False),
+            pa.field("content", pa.string()),
+            pa.field("style", pa.string()),
+            pa.field("timestamp", pa.float32(), nullable=False),
+            pa.field("camera", pa.string()),
+            pa.field("tool_calls", pa.list_(_JSON)),
+        ]
+    )
+)
+_HUB_LANGUAGE = {
+    **{name: {"dtype": "string", "_type": "Value"} for name in ("role", "content", "style", "camera")},
+    "timestamp": {"dtype": "float32", "_type": "Value"},
+    "tool_calls": {"feature": {"_type": "Json"} if hasattr(pa, "json_") else {"dtype": "string", "_type": "Value"}, "_type": "List"},
+}
 _TYPES = {"float32": pa.float32(), "int64": pa.int64(), "uint8": pa.uint8(), "bool": pa.bool_()}
 
 
@@ -29,6 +48,11 @@ class Feature:
     shape: tuple[int, ...]
     names: tuple[str, ...] | None = None
     info: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_language(self) -> bool:
+        """Texts of parts of an episode, which have no statistics."""
+        return self.dtype == "language"
 
     @property
     def is_image(self) -> bool:
@@ -51,6 +75,8 @@ class Feature:
         """Type of the column in data/*.parquet; single numbers are no lists."""
         if self.dtype == "image":
             return IMAGE
+        if self.is_language:
+            return LANGUAGE
         element = _TYPES[self.dtype]
         return element if self.shape == (1,) else pa.list_(element, self.shape[0])
 
@@ -59,6 +85,8 @@ class Feature:
         """Type of the column as the `datasets` library writes it into a Parquet file."""
         if self.dtype == "image":
             return {"_type": "Image"}
+        if self.is_language:
+            return {"feature": _HUB_LANGUAGE, "_type": "List"}
         value = {"dtype": self.dtype, "_type": "Value"}
         return value if self.shape == (1,) else {"feature": value, "length": self.shape[0], "_type": "Sequence"}
 
@@ -81,3 +109,6 @@ ROW_FEATURES = (
     Feature("index", "int64", (1,)),
     Feature("task_index", "int64", (1,)),
 )
+
+# The segments of an episode, all of them in each of its rows. Only datasets with segments have it.
+SUBTASKS = Feature("language_persistent", "language", (1,))

@@ -100,6 +100,8 @@ def statistics_fields(features: Sequence[Feature]) -> list[pa.Field]:
     """Columns of the statistics of each episode; those of images are (channels, 1, 1)."""
     fields = []
     for feature in features:
+        if feature.is_language:
+            continue
         numbers = pa.list_(pa.list_(pa.list_(pa.float64()))) if feature.is_image else pa.list_(pa.float64())
         for name in ("min", "max", "mean", "std", "count", "q01", "q10", "q50", "q90", "q99"):
             fields.append(pa.field(f"stats/{feature.name}/{name}", pa.list_(pa.int64()) if name == "count" else numbers))

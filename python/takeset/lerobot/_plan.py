@@ -12,7 +12,7 @@ from .._dataset import Dataset
 from .._episode import Episode
 from .._errors import TakesetError
 from .._stream import Stream
-from ._features import ROW_FEATURES, Feature, camera_feature
+from ._features import ROW_FEATURES, SUBTASKS, Feature, camera_feature
 from ._runs import Cut, Timing, cut, timing
 from ._survey import ACTIONS, VECTORS, Surveyed, chosen_keys, listed, require_same, survey
 from ._video import Codec
@@ -26,7 +26,7 @@ class Options:
     """Options of an export, as `takeset.lerobot.export` describes them."""
 
     fps: int
-    task: str | Mapping[str, str]
+    task: str | Mapping[str, str] | None  # None: the episode's label
     images: str
     quality: int
     codec: Codec | None
@@ -117,6 +117,9 @@ def plan(dataset: Dataset, options: Options) -> Plan:
         lost=[*lost, *_lost(surveyed, [key for key in cameras if key not in known])],
     )
     found.features.extend(_features(found, example, options))
+    if any(one.episode.labels.segments for one in surveyed):
+        found.features.append(SUBTASKS)
+        found.lost.append("segments: their ends, where no other one begins; a subtask of LeRobot lasts until the next")
     needed = [*found.state, *found.images, *([ACTIONS] if found.has_actions else [])]
     for one in surveyed:
         episode = one.episode
@@ -187,7 +190,9 @@ def _cameras(example: Episode, kinds: Mapping[str, str]) -> dict[str, str]:
     return {key: name if used.count(name) == 1 else plain(key) for key, name in names.items()}
 
 
-def _task(episode: Episode, task: str | Mapping[str, str]) -> str:
+def _task(episode: Episode, task: str | Mapping[str, str] | None) -> str:
+    if task is None:
+        return episode.labels.task or "unspecified"
     if isinstance(task, str):
         return task
     found = task.get(episode.id, task.get(episode.take_id))

@@ -60,7 +60,7 @@ def record(dataset: Dataset, plan: Plan, written: Writing, options: Options, los
     """takeset-export.json, without the number of files."""
     from .. import __version__
 
-    task = options.task if isinstance(options.task, str) else dict(options.task)
+    task = options.task if isinstance(options.task, (str, type(None))) else dict(options.task)
     single = {name: getattr(options, name) for name in _SINGLE} | {
         "task": task,
         "codec": None if options.codec is None else options.codec.name,

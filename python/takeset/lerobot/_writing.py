@@ -69,6 +69,7 @@ class Writing:
             "takeset/first_row": run.first,
             "takeset/end_row": run.end,
             "takeset/time_base": one.time_base,
+            "takeset/success": one.episode.labels.success,
         }
         for key, videos in self._videos.items():
             entry |= videos.add(columns.frames(key), f"{one.episode.id}: {key}")
@@ -121,7 +122,7 @@ class Writing:
         fields += statistics_fields(self._plan.features)
         fields += [("meta/episodes/chunk_index", whole), ("meta/episodes/file_index", whole)]
         fields += [(f"takeset/{name}", text) for name in ("take_id", "episode_id", "split", "time_base")]
-        return pa.schema([*fields, ("takeset/first_row", whole), ("takeset/end_row", whole)])
+        return pa.schema([*fields, ("takeset/first_row", whole), ("takeset/end_row", whole), ("takeset/success", pa.bool_())])
 
 
 def counted(count: int, noun: str) -> str:

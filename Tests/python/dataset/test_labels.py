@@ -1,0 +1,350 @@
+"""Labels of episodes: from files, options and formats into index and manifest, to readers and exports; and takeset label, which edits them."""
+
+import csv
+import hashlib
+import io
+import json
+import random
+import re
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+import takeset as package
+from clusters import convert_all
+from command import BINARY
+from documents import blocks
+from schemas import validator
+from system import calls, spread, stopped
+
+YAML = """
+task: put the cup away
+success: true
+tags: [night, left]
+robot_id: 7
+mass: 0.25
+calibrated: false
+place: kitchen äöü
+segments:
+  - {start: 0, end: 0.1, text: reach}
+  - {start: 0.1, end: 99, text: greifen äöü, success: false}
+"""
+
+
+@pytest.fixture
+def takes(tiny_takes, tmp_path):
+    """Three takes, one of them with a file of labels."""
+    for name in ["v1", "v2", "pour"]:
+        shutil.copytree(tiny_takes / name, tmp_path / "takes" / name)
+    (tmp_path / "takes/v1/labels.yaml").write_text(YAML)
+    return tmp_path / "takes"
+
+
+@pytest.fixture
+def copy(tiny_dataset, tmp_path):
+    return shutil.copytree(tiny_dataset, tmp_path / "dataset")
+
+
+def record(dataset):
+    return json.loads((dataset / "manifest.json").read_text())["record"]
+
+
+def converted(takeset, takes, *options, output):
+    takeset.convert(takes, output=output, arguments=options)
+    return output
+
+
+def labels(dataset):
+    return {id: {name: one for name, one in own.items() if name != "sources"} for id, own in record(dataset).get("labels", {}).items()}
+
+
+def found(dataset, code):
+    return [finding for finding in record(dataset)["findings"] if finding["code"] == code]
+
+
+def digests(dataset):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (dataset / "episodes").iterdir()}
+
+
+def state(dataset):
+    """What a reader sees of both files."""
+    with h5py.File(dataset / "dataset.h5") as index:
+        masks = {name: index["mask"][name][()].tolist() for name in index["mask"]}
+        stored = {name: dict(one.attrs) for name, one in index["labels"].items()} if "labels" in index else {}
+    return labels(dataset), masks, stored
+
+
+def test_a_file_in_a_take_reaches_index_manifest_and_python(takeset, takes, tmp_path):
+    output = converted(takeset, takes, output=tmp_path / "out")
+    validator("manifest.schema.json").validate(json.loads((output / "manifest.json").read_text()))
+    own = labels(output)["v1"]
+    assert own["task"] == "put the cup away" and own["success"] is True and own["tags"] == ["night", "left"] and own["mass"] == 0.25
+    assert set(record(output)["labels"]["v1"]["sources"].values()) == {"take: labels.yaml"} and "v2" not in labels(output)
+    with package.open(output) as dataset, h5py.File(output / "dataset.h5") as index:
+        episode = dataset["v1"]
+        times = episode.times_ns / 1e9
+        wanted = [(0, int((times < 0.1).sum()), "reach"), (int((times < 0.1).sum()), len(times), "greifen äöü")]
+        stored = index["labels"][episode.name]
+        assert stored.attrs["success"].dtype == np.int8 and stored.attrs["success"] == 1 and json.loads(stored.attrs["tags"]) == ["night", "left"]
+        assert [stored.attrs[name] for name in ["task", "robot_id", "mass", "calibrated", "place"]] == ["put the cup away", 7, 0.25, 0, "kitchen äöü"]
+        assert stored["segment_start"].dtype == stored["segment_end"].dtype == "<i8"
+        rows = zip(stored["segment_start"][()].tolist(), stored["segment_end"][()].tolist(), [text.decode() for text in stored["segment_text"][()]])
+        assert list(rows) == wanted
+        assert index["mask/success"][()].tolist() == [episode.name.encode()] and "failure" not in index["mask"]
+        own = episode.labels
+        assert (own.task, own.success, own.tags, own["robot_id"], own["calibrated"]) == ("put the cup away", True, ["night", "left"], 7, False)
+        assert [(one.rows.start, one.rows.stop, one.text) for one in own.segments] == wanted
+        assert [own.text(row) for row in (0, len(times) - 1)] == ["reach", "greifen äöü"] and own.segments[1].success is False
+        assert own.sources["task"] == "take: labels.yaml" and "robot_id=7" in repr(own)
+        assert not dataset["v2"].labels and dataset["v2"].labels.text(0) is None and dataset.splits["success"] == [episode]
+    takeset("verify", output, check=0)
+
+
+def test_label_files_are_no_inputs(takeset, takes, tmp_path):
+    output = converted(takeset, takes, output=tmp_path / "out")
+    shards = digests(output)
+    assert "nothing to do" in takeset("run", takes, "--output", output, check=0).stdout
+    (takes / "v1/labels.yaml").write_text("task: another")
+    (takes / "pour.labels.json").write_text("{}")
+    assert "3 unchanged" in takeset("run", takes, "--output", output, check=0).stdout
+    assert labels(output) == {"v1": {"task": "another"}} and digests(output) == shards
+    assert not any("labels" in one["path"] for take in record(output)["takes"] for one in take["inputs"])
+    assert "nothing to do" in takeset("run", takes, "--output", output, check=0).stdout
+    # The same dataset as one that was made with these labels from the start, byte for byte.
+    fresh = converted(takeset, takes, output=tmp_path / "fresh")
+    assert record(fresh) == record(output) and (fresh / "dataset.h5").read_bytes() == (output / "dataset.h5").read_bytes()
+    (takes / "v1/labels.yaml").unlink()
+    takeset("run", takes, "--output", output, check=0)
+    assert "labels" not in record(output)
+
+
+def test_of_several_sources_the_later_wins_name_by_name(takeset, takes, tmp_path):
+    table = tmp_path / "labels.csv"
+    table.write_text('take,success,tags,start,end,text,robot_id\nv*,false,,,,,8\nv1,,"a; b",,,,\nv2,,,0,0.05,"look, then go",\nv2,true,,0.05,0.1,go,\n')
+    output = converted(takeset, takes, "--labels", table, "--task", "fold", output=tmp_path / "out")
+    own, sources = labels(output), record(output)["labels"]["v1"]["sources"]
+    assert own["v1"]["task"] == "fold" and own["v1"]["success"] is False and own["v1"]["tags"] == ["a", "b"] and own["v1"]["robot_id"] == 8
+    assert own["v1"]["mass"] == 0.25 and len(own["v1"]["segments"]) == 2 and own["pour"] == {"task": "fold"}
+    assert (sources["task"], sources["success"], sources["mass"]) == ("--task", "--labels labels.csv", "take: labels.yaml")
+    assert [(one["text"], one.get("success")) for one in own["v2"]["segments"]] == [("look, then go", None), ("go", True)]
+    takeset("label", output, "--episode", "v1", "--task", "mine", "--success", "none", check=0)
+    takeset("run", takes, "--output", output, "--task", "other", check=0)
+    own = labels(output)
+    assert own["v1"]["task"] == "mine" and own["v1"]["success"] is None and own["v1"]["robot_id"] == 7 and own["pour"] == {"task": "other"}
+    with package.open(output) as dataset:
+        assert dataset["v1"].labels.success is None and "success" not in dataset.splits
+
+
+BAD = {
+    "labels.csv": {
+        "take,success\nv1,maybe\nv2,true\n": "labels.csv: line 2: success: expected true or false, found maybe",
+        "take,start,end,text\nv1,2,1,no\nv2,0,1,yes\n": "line 2: segments: a segment starts at 2.0 s and ends at 1.0 s",
+        "take,start,end,text\nv1,2,,no\nv2,0,1,yes\n": "line 2: segments: expected start and end in seconds and a text",
+        "take,Task\nv1,x\n": "Task is no name of a label",
+        "take,task\n,x\nv2,y\n": "line 2: it names no take",
+        "take,task\nv1,x,y\nv2,y\n": "line 2: 3 fields, expected 2",
+    },
+    "labels.yaml": {
+        "v1: {tags: night}\nv2: {task: x}\n": "line 1: tags: expected a list of texts, found text",
+        "v1:\n  task: x\n  mass: [1]\n": "line 3: mass: expected a text, a number, or true or false, found a list",
+        "v1: {segments: [{start: 0, end: 1, text: x, rows: 3, when: 4}]}\n": "a segment has no when",
+        "v1: 3\nv2: {task: x}\n": "line 1: v1: expected an object of labels, found a number",
+    },
+}
+
+
+@pytest.mark.parametrize("name, text", [(name, text) for name, texts in BAD.items() for text in texts])
+def test_what_cannot_be_is_a_finding_of_a_run_and_refused_by_label(takeset, takes, copy, tmp_path, name, text):
+    file = tmp_path / name
+    file.write_text(text)
+    output = converted(takeset, takes, "--labels", file, output=tmp_path / "out")
+    assert BAD[name][text] in found(output, "labels-invalid")[0]["message"]
+    before = (copy / "manifest.json").read_bytes()
+    assert BAD[name][text].removeprefix("labels.csv: ") in takeset("label", copy, "--from", file, check=65).stderr
+    assert (copy / "manifest.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ["", "nothing,here\n1,2\n", "take,take\nv1,v1\n", 'take,task\nv1,"x\n'])
+def test_a_file_without_labels_is_refused(takeset, takes, tmp_path, text):
+    (tmp_path / "labels.csv").write_text(text)
+    assert "labels.csv: " in takeset("run", takes, "--output", tmp_path / "out", "--labels", tmp_path / "labels.csv", check=64).stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_names_of_no_take_and_broken_files_of_takes_are_said(takeset, takes, tmp_path):
+    (tmp_path / "labels.csv").write_text("take,task\nnobody,x\nv*,y\nx*,z\n")
+    (takes / "v2/labels.json").write_text('{"task": "x", "success": 3}')
+    (takes / "pour/labels.json").write_text('{"task": ')
+    output = converted(takeset, takes, "--labels", tmp_path / "labels.csv", output=tmp_path / "out")
+    assert found(output, "labels-unmatched")[0]["message"] == "no take has this name: labels.csv: line 2 (nobody), labels.csv: line 4 (x*)"
+    message = found(output, "labels-invalid")[0]["message"]
+    assert "v2: labels.json: line 1: success: expected true or false" in message and "pour: labels.json: line " in message
+    assert labels(output)["v2"] == {"task": "y"} and set(labels(output)) == {"v1", "v2"}
+
+
+def test_label_changes_index_and_manifest_only(takeset, copy, tmp_path):
+    before, shards = record(copy), digests(copy)
+    takeset("label", copy, "--episode", "v1", "--episode", "scan", "--task", "x", "--tag", "a", "--tag", "b", "--set", "robot_id=7", "--set", "who=me", check=0)
+    assert labels(copy) == {id: {"task": "x", "tags": ["a", "b"], "robot_id": 7, "who": "me"} for id in ["v1", "scan"]}
+    assert digests(copy) == shards and not list(copy.glob(".*"))
+    after = record(copy)
+    assert {name: one for name, one in after.items() if name not in ("labels", "index")} == {name: one for name, one in before.items() if name != "index"}
+    takeset("verify", copy, check=0)
+    assert "0 episodes labelled, 1 had these labels already" in takeset("label", copy, "--episode", "v1", "--task", "x", check=0).stdout
+    takeset("label", copy, "--episode", "v1", "--set", "robot_id=", "--tag", "c", "--success", "false", check=0)
+    assert record(copy)["labels"]["v1"]["robot_id"] is None and labels(copy)["v1"]["tags"] == ["c"]
+    with h5py.File(copy / "dataset.h5") as index:
+        assert len(index["mask/failure"]) == 1 and "robot_id" not in index["labels"][index["mask/failure"][0].decode()].attrs
+
+
+def test_what_label_refuses(takeset, copy, tmp_path):
+    before = (copy / "manifest.json").read_bytes()
+    assert "has no episode v11" in (said := takeset("label", copy, "--episode", "v11", "--task", "x", check=64).stderr) and "v1" in said
+    (tmp_path / "labels.csv").write_text("take,task\nv1,x\nv9,y\n")
+    assert "labels.csv: line 3: " in takeset("label", copy, "--from", tmp_path / "labels.csv", check=64).stderr
+    for options in [["--list", "--episode", "v1"], ["--episode", "v1"], ["--task", "x"], [], ["--list", "--csv", "--json"]]:
+        takeset("label", copy, *options, check=64)
+    takeset("label", copy, "--episode", "v1", "--set", "Robot=1", check=64)
+    takeset("label", tmp_path, "--list", check=64)
+    assert (copy / "manifest.json").read_bytes() == before
+
+
+def test_a_listing_can_be_edited_and_read_back(takeset, takes, tmp_path):
+    output = converted(takeset, takes, output=tmp_path / "out")
+    takeset("label", output, "--episode", "v2", "--task", 'say "hi", then\ngo', "--tag", "x;", "--set", "robot_id=7", check=0)
+    text = takeset("label", output, "--list", "--csv", check=0).stdout
+    lines = list(csv.DictReader(io.StringIO(text)))
+    assert [line["take"] for line in lines] == ["pour", "v1", "v1", "v1", "v2"] and lines[4]["task"] == 'say "hi", then\ngo'
+    assert json.loads(takeset("label", output, "--list", "--json", check=0).stdout)["v1"]["task"] == "put the cup away"
+    assert re.search(r"^v1 +put the cup away +true +night;left +2 ", takeset("label", output, "--list", check=0).stdout, re.M)
+    (tmp_path / "labels.csv").write_text(text)
+    before = labels(output)
+    takeset("label", output, "--from", tmp_path / "labels.csv", check=0)
+    after = labels(output)
+    assert after.pop("v2")["tags"] == ["x"] and before.pop("v2")["tags"] == ["x;"] and after["v1"] == before["v1"]
+
+
+def test_killed_at_any_change_it_is_old_or_new(takeset, failing_look, copy, tmp_path):
+    edit = ["--episode", "v1", "--task", "new", "--success", "true"]
+    whole = shutil.copytree(copy, tmp_path / "whole")
+    count = calls(takeset, failing_look, "change", whole, "label", whole, *edit)
+    states = [state(copy), state(whole)]
+    assert states[0] != states[1] and count > 5
+    for at in spread(min(count, 24), count):
+        output = shutil.copytree(copy, tmp_path / f"killed-{at}")
+        process = stopped([BINARY, "label", output, *edit], failing_look, "change", output, at)
+        process.kill()
+        process.wait()
+        # The next command is one that only reads.
+        takeset("verify", output, check=0)
+        assert state(output) in states
+        takeset("label", output, *edit, check=0)
+        assert state(output) == states[1] and not list(output.glob(".*.next"))
+        shutil.rmtree(output)
+
+
+def test_merge_select_and_pack_keep_labels(takeset, takes, copy, tmp_path):
+    output = converted(takeset, takes, output=tmp_path / "out")
+    takeset("label", output, "--episode", "v2", "--task", "Fold the towel", "--success", "false", check=0)
+    for where, ids in {
+        "success": ["v1"], "not success": ["pour", "v2"], "success = false": ["v2"], 'task ~ "cup"': ["v1"], "task ~ 'Fold*'": ["v2"], "tags has left": ["v1"],
+        "segments ~ greifen": ["v1"], "labels.robot_id = 7 and labels.mass < 0.3": ["v1"], "labels.place ~ kitchen*": ["v1"], "task = 'put the cup away'": ["v1"],
+    }.items():  # fmt: skip
+        chosen = tmp_path / f"chosen-{len(list(tmp_path.iterdir()))}"
+        takeset("select", output, "--where", where, "--output", chosen, check=0)
+        assert [take["id"] for take in record(chosen)["takes"]] == ids, where
+        assert labels(chosen) == {id: own for id, own in labels(output).items() if id in ids}
+        takeset("verify", chosen, check=0)
+    assert "success" in takeset("select", output, "--where", "success = yes", "--output", tmp_path / "no", check=64).stderr
+    takeset("label", chosen, "--episode", "v1", "--task", "elsewhere", check=0)
+    scan = tmp_path / "scan"
+    takeset("select", copy, "--episodes", "scan", "--output", scan, check=0)
+    merged = tmp_path / "merged"
+    takeset("merge", output, scan, "--output", merged, check=0)
+    assert labels(merged) == labels(output)
+    takeset("pack", merged, "--output", tmp_path / "packed.h5", check=0)
+    takeset("verify", tmp_path / "packed.h5", check=0)
+    with package.open(tmp_path / "packed.h5") as packed, package.open(merged) as dataset, h5py.File(tmp_path / "packed.h5") as file:
+        for one, other in zip(packed, dataset, strict=True):
+            assert dict(one.labels) == dict(other.labels), one.id
+            assert [(part.rows, part.text) for part in one.labels.segments] == [(part.rows, part.text) for part in other.labels.segments]
+            meta = file["data"][one.name].attrs.get("ep_meta")
+            assert (json.loads(meta)["lang"] if meta else None) == other.labels.task
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_rows_of_segments_are_those_whose_time_lies_in_them(takeset, tiny_takes, tmp_path, seed):
+    """By random steps that split, trim, thin out and resample."""
+    rng = random.Random(seed)
+    takes = tmp_path / "takes"
+    takeset.simulate(takes / "take", "--seconds", 2, "--size", "16x12", "--seed", seed)
+    segments = [{"start": rng.uniform(-0.2, 1.9), "text": f"part {number}"} for number in range(6)]
+    segments = [one | {"end": one["start"] + rng.uniform(0.001, 0.8)} for one in segments]
+    (takes / "take/labels.json").write_text(json.dumps({"segments": segments}))
+    plain = converted(takeset, takes, "--pipeline", pipeline(tmp_path / "plain.yaml", []), output=tmp_path / "plain")
+    with package.open(plain) as dataset:
+        origin = dataset["take"].origin_ns
+    steps = rng.sample(["- trim: {start: 0.3, end: 0.2}", "- decimate: {every: 3}", "- resample: {rate: 25}"], rng.randint(0, 2))
+    steps.append(rng.choice(["- split-episodes: {at: 0.7}", "- split-episodes: {at: 0.4}"]))
+    output = converted(takeset, takes, "--pipeline", pipeline(tmp_path / "steps.yaml", steps), output=tmp_path / "out")
+    with package.open(output) as dataset:
+        assert len(dataset) > 1
+        for episode in dataset:
+            times = (episode.times_ns + episode.origin_ns - origin) / 1e9
+            wanted = []
+            for one in segments:
+                rows = np.flatnonzero((times >= round(one["start"], 9)) & (times < round(one["end"], 9)))
+                if len(rows):
+                    wanted.append((int(rows[0]), int(rows[-1]) + 1, one["text"]))
+            assert sorted((one.rows.start, one.rows.stop, one.text) for one in episode.labels.segments) == sorted(wanted)
+
+
+def pipeline(path, steps):
+    path.write_text("version: 1\ntransforms:\n" + "".join(f"  {step}\n" for step in ["- align: {}", *steps]))
+    return path
+
+
+def test_windows_have_the_text_of_their_row(takeset, takes, tmp_path):
+    from takeset._window_options import WindowOptions
+    from takeset._windows import WindowReader
+
+    output = converted(takeset, takes, output=tmp_path / "out")
+    for ids, wanted in ((["v1"], {"reach", "greifen äöü"}), (["v2"], {""})):
+        reader = WindowReader(output, ids, WindowOptions(1, 1, ("pose",), actions=None, labels=True))
+        texts = [reader[number]["text"] for number in range(len(reader))]
+        assert set(texts) == wanted and len(texts) > 3
+    assert "text" not in WindowReader(output, ["v1"], WindowOptions(1, 1, ("pose",), actions=None))[0]
+
+
+def test_labels_of_steps_and_of_the_format(takeset, tiny_takes, tmp_path):
+    (tmp_path / "steps.py").write_text(
+        "from takeset import steps\n\n@steps.labels(reads=['pose'])\ndef rate(block):\n"
+        "    return {'success': True, 'height': float(block.pose[-1, 1]), 'measures': {'x': 1.0}, 'bad': [1]}\n"
+    )
+    takeset("simulate", "iphumi", "--output", tmp_path / "takes/pour", "--seconds", 0.3, "--size", "64x48", check=0)
+    [table] = [path for path in (tmp_path / "takes").rglob("*.json") if "rgbTimes" in path.read_text()]
+    content = json.loads(table.read_text())
+    first, last = content["rgbTimes"][0], content["rgbTimes"][-1]
+    table.write_text(json.dumps(content | {"taskNames": ["pour", "pour"], "taskStartTimestamps": [first, content["rgbTimes"][3]], "taskEndTimestamps": [content["rgbTimes"][3], last], "isErrorCorrection": True}))
+    path = pipeline(tmp_path / "p.yaml", ["- python: {file: steps.py, function: rate}"])
+    output = converted(takeset, tmp_path / "takes", "--pipeline", path, output=tmp_path / "out")
+    [own], [sources] = labels(output).values(), [one["sources"] for one in record(output)["labels"].values()]
+    assert own["success"] is True and isinstance(own["height"], float) and own["task"] == "pour" and own["error_correction"] is True
+    assert [one["rows"] for one in own["segments"]] == [[0, 3], [3, len(content["rgbTimes"]) - 1]] and "measures" not in own
+    assert (sources["success"], sources["task"]) == ("steps.labels", "format") and "bad: expected a text" in found(output, "labels-invalid")[0]["message"]
+
+
+def test_a_cluster_gives_the_same_labels(takeset, takes, tmp_path):
+    whole = converted(takeset, takes, "--task", "fold", output=tmp_path / "whole")
+    takeset("plan", takes, "--tasks", "--output", tmp_path / "out", check=0)
+    convert_all(takeset, tmp_path / "out")
+    takeset("publish", tmp_path / "out", "--task", "fold", check=0)
+    assert record(tmp_path / "out")["labels"] == record(whole)["labels"]
+    assert (tmp_path / "out/dataset.h5").read_bytes() == (whole / "dataset.h5").read_bytes()
+
+
+def test_the_page_says_what_happens(takeset, tiny_dataset):
+    text = " ".join(blocks("docs/labels.md", "sh"))
+    for option in ["--labels", "--task", "--list", "--from", "--episode", "--success"]:
+        assert option in text
