@@ -88,11 +88,14 @@ package struct Dataset: Sendable {
       reader: readers.count == 1 ? readers.first ?? "" : "takeset", toolVersion: record.tool["version"]?.string ?? "",
       pipelineDigest: record.pipelineDigest)
     let published = try DatasetIndex(members: members, directory: directory, identity: identity, earlier: index).write()
-    let own: Set<FindingCode> = [.labelsInvalid, .labelsUnmatched]
-    let findings = record.findings.filter { !own.contains($0.code) } + labels.findings
-    // What else was published stays as it is.
-    let lines = (manifest.run["index"]?.string ?? "").split(separator: "\n").dropFirst().filter { !$0.hasPrefix(LabelCollection.stampWord) }
-    let stamp = [DatasetFiles.indexStamp(pending)] + lines.map(String.init) + [labels.stamp].compactMap(\.self)
+    let findings = record.findings + labels.findings.filter { !record.findings.contains($0) }
+    // What else was published stays as it is. A split by tasks is dealt again by the next run.
+    let split = record.pipeline["transforms"]?.array?.compactMap { $0["split"] }.last
+    let lines = (manifest.run["index"]?.string ?? "").split(separator: "\n").dropFirst().map(String.init)
+    let said = lines.first { $0.hasPrefix(LabelCollection.stampWord) }
+    let others = lines.filter { $0 != said }
+    let stamp =
+      [DatasetFiles.indexStamp(pending)] + (split?["stratify"] == "task" ? [] : others) + [labels.stamp(after: said)].compactMap(\.self)
     try manifest.rewrite(
       to: directory + "/" + DatasetFiles.manifest,
       {

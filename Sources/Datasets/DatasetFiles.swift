@@ -93,7 +93,7 @@ package enum DatasetFiles {
     guard SealedFile.isTemporary(member.name) else { return false }
     let name = String(member.name.dropFirst().dropLast(".partial".count))
     if member.kind == .directory { return !isEpisode && name.hasPrefix(attemptPrefix) }
-    return member.kind == .file && (isEpisode ? name.hasSuffix(".h5") : files.contains(name))
+    return member.kind == .file && (isEpisode ? name.hasSuffix(".h5") : files.contains(name) || name == pendingIndex)
   }
 
   /// Whether a directory has the files of a dataset.
@@ -111,8 +111,8 @@ package enum DatasetFiles {
   /// - Parameter isWriter: Whether no other command writes, so that an index which no manifest names is a leftover.
   package static func settleIndex(in directory: String, isWriter: Bool = false) {
     let pending = directory + "/" + pendingIndex
-    guard (try? Directory.kind(at: pending)) == .file else { return }
-    let wanted = ManifestFile.head(in: directory)["index"]?["sha256"]?.string
+    guard (try? Directory.kind(at: pending)) == .file, isDataset(directory) else { return }
+    let wanted = ManifestFile.head(["index"], in: directory)["index"]?["sha256"]?.string
     if let wanted, (try? SealedFile.digest(of: pending))?.digest.description == wanted {
       if rename(pending, directory + "/" + index) == 0 { try? SealedFile.syncDirectory(of: pending) }
     } else if isWriter {

@@ -66,6 +66,7 @@ package enum DiagnosisCode: String, Sendable, CaseIterable {
   case typeWrong = "type-wrong"
   case actionsMissing = "actions-missing"
   case imagesMissing = "images-missing"
+  case taskMissing = "task-missing"
   case posesMissing = "poses-missing"
   case depthMissing = "depth-missing"
   case intrinsicsImplausible = "intrinsics-implausible"
@@ -121,6 +122,7 @@ package enum DiagnosisCode: String, Sendable, CaseIterable {
     case .actionsMissing:
       "Episodes without actions, because the take has no poses or the pipeline has no `actions` step. If they have joints or other numbers instead, the remedy makes actions of those."
     case .imagesMissing: "Episodes without images."
+    case .taskMissing: "Episodes without the label `task`."
     case .posesMissing: "Episodes without camera poses."
     case .depthMissing: "Episodes without depth maps."
     case .intrinsicsImplausible: "Episodes whose principal point lies outside of the image: intrinsics of images of another size."

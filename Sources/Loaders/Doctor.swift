@@ -101,13 +101,15 @@ struct EpisodePlace: Sendable {
   var failure: String?
   /// Its part of the split; `nil` in a file without masks.
   var part: SplitPart?
+  /// Its label `task`.
+  var task: String?
 
   /// The name of the file without its extension, for an episode that cannot be read.
   private var stem: String { URL(fileURLWithPath: file).deletingPathExtension().lastPathComponent }
 
   func measured(keys: Set<String>, for loader: Loader) -> EpisodeMeasurements {
     var measured = examined(keys: keys, for: loader)
-    measured.part = part
+    (measured.part, measured.task) = (part, task)
     return measured
   }
 
@@ -167,7 +169,7 @@ private struct DatasetPlaces {
     }
     places = try stored.episodes().map { name, target in
       var place = target.map { Self.linked($0, from: index) } ?? EpisodePlace(file: index, demo: name)
-      place.part = parts[name]
+      (place.part, place.task) = (parts[name], try stored.task(of: name))
       return place
     }
   }
@@ -183,14 +185,10 @@ private struct DatasetPlaces {
     return place
   }
 
-  /// The shares of the parts that the pipeline of a dataset asks for. Reads the head of the manifest, in which the pipeline is one line,
-  /// and not the takes.
+  /// The shares of the parts that the pipeline of a dataset asks for.
   private static func shares(_ directory: String) -> [String: Double] {
-    guard let head = try? InputFile.start(of: directory + "/" + DatasetFiles.manifest, count: 1 << 20) else { return [:] }
-    let line = head.split(separator: 0x0A).first { $0.starts(with: Array("\"pipeline\":".utf8)) }
-    guard var text = line.map({ Array($0.dropFirst("\"pipeline\":".utf8.count)) }) else { return [:] }
-    if text.last == UInt8(ascii: ",") { text.removeLast() }
-    let split = (try? JSONReader(text).value())?["transforms"]?.array?.compactMap { $0["split"] }.last
+    let pipeline = ManifestFile.head(["pipeline"], in: directory)["pipeline"]
+    let split = pipeline?["transforms"]?.array?.compactMap { $0["split"] }.last
     return (split?.object ?? [:]).compactMapValues(\.double).filter { ["valid", "test"].contains($0.key) }
   }
 }

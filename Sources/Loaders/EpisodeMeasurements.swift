@@ -16,6 +16,8 @@ struct EpisodeMeasurements: Sendable {
   var failure: String?
   /// Its part of the split; `nil` where there is none.
   var part: SplitPart?
+  /// Its label `task`.
+  var task: String?
   /// Observations by key, without masks and confidence.
   var observations: [String: ArrayMeasurements] = [:]
   var actions: ArrayMeasurements?

@@ -63,6 +63,15 @@ extension Examined {
     }
   }
 
+  /// Episodes without a task. Where no episode has one, nobody has meant to give them any.
+  func withoutTasks() -> [Problem] {
+    problem({ $0.task == nil }) { "\($0) no task" }.map { problem in
+      var problem = problem
+      problem.severity = readable.contains { $0.task != nil } ? .trainsBadly : .info
+      return problem
+    }
+  }
+
   func withoutImages() -> [Problem] { lacking("images") { $0.images.isEmpty } }
   func withoutPoses() -> [Problem] { lacking("poses") { $0.poses == nil } }
 

@@ -39,6 +39,10 @@ extension Loader {
         .imagesMissing, .trainsBadly, "most policies of LeRobot need an image", Remedy("convert with images, or leave these takes out")
       ) { $0.withoutImages() },
       DoctorRule(
+        .taskMissing, .info, "policies that follow language read the task unspecified",
+        Remedy("say what they show", command: "takeset label DATASET --episode ID --task TEXT")
+      ) { $0.withoutTasks() },
+      DoctorRule(
         .notFinite, .trainsBadly, "the export leaves these rows out and cuts the episode there", .dropping("joints-missing")
       ) { $0.withoutNumbers(ifAll: .breaks) },
       DoctorRule(

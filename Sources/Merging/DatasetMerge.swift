@@ -186,12 +186,12 @@ package struct DatasetMerge: Sendable {
     return members.values.sorted { $0.entry.id < $1.entry.id }
   }
 
-  /// The labels of each episode, from the first source that has any.
+  /// The labels of each episode.
   private func labels(of members: [Member]) -> LabelCollection {
     let known = Set(members.map(\.entry.id.text))
     return LabelCollection(
       recorded: sources.map(\.record.labels).reduce(into: [:]) { all, own in
-        all.merge(own.filter { known.contains($0.key) }) { first, _ in first }
+        all.merge(own.filter { known.contains($0.key) }) { $0.merged(with: $1) }
       })
   }
 

@@ -51,7 +51,7 @@ package struct LabelEdit: Sendable {
     }
     var summary = Summary()
     for id in values.keys.sorted() {
-      if labels[id] == recorded[id] { summary.unchanged.append(id) } else { summary.changed.append(id) }
+      if labels[id]?.json == recorded[id]?.json { summary.unchanged.append(id) } else { summary.changed.append(id) }
     }
     if summary.changed.isEmpty { return summary }
     do {
@@ -59,7 +59,7 @@ package struct LabelEdit: Sendable {
     } catch let error as UsageError {
       throw error
     } catch {
-      throw OutputFailure(error, writing: directory)
+      throw OutputFailure(error, writing: directory, isResumed: false)
     }
     summary.findings = labels.findings
     return summary

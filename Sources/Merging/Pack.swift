@@ -133,7 +133,9 @@ package enum Pack {
     let indexData = try index.root.group(ShardNames.allData)
     try copyAttributes(["env_args"], from: indexData, to: data)
     try data.setAttribute("total", indexData.integerAttribute("total") ?? 0)
-    for group in [ShardNames.masks, ShardNames.totals] + (index.root.contains(ShardNames.labels) ? [ShardNames.labels] : []) {
+    // The library crashes where it copies many attributes that are texts.
+    try DatasetIndex.write(zip(source.demos, ids).map { ($0, labels[$1]) }, to: file.root)
+    for group in [ShardNames.masks, ShardNames.totals] {
       try index.root.checkIsWhole(group)
       try file.root.copy(group, from: index.root, as: group)
     }

@@ -140,16 +140,15 @@ package struct TakeFilter: Sendable {
       case nil: return false
       case .truth(let own): return (own == (text == "true")) == (operation == "=")
       case .words(let own):
-        let pattern = text.contains("*") ? text.shellPattern : "*\(text.shellPattern)*"
         return switch operation {
-        case "~": own.contains { fnmatch(pattern, $0, 0) == 0 }
+        case "~": own.contains { text.isFound(in: $0) }
         case "=": own.contains(text)
         default: !own.contains(text)
         }
       case .label(let own):
         let shown = own?.string ?? own?.canonicalText
         switch operation {
-        case "~": return shown.map { fnmatch(text.shellPattern, $0, 0) == 0 } ?? false
+        case "~": return shown.map { text.isFound(in: $0) } ?? false
         case "=", "!=":
           let isSame = own?.double.flatMap { number in Double(text).map { number == $0 } } ?? (shown == text)
           return isSame == (operation == "=")
@@ -272,7 +271,7 @@ package struct TakeFilter: Sendable {
     private mutating func comparison() throws -> Condition {
       let names = TakeFilter.fields.map { $0.name }
       guard let field = words.first else { throw mistake("expected a field, such as frames") }
-      guard !field.isQuoted, names.contains(field.text) || field.text.hasPrefix(TakeFilter.labelPrefix) else {
+      guard !field.isQuoted, names.contains(field.text) || LabelValue.isOwn(field.text.dropping(TakeFilter.labelPrefix)) else {
         let streams = [StreamName.image, .depth, .confidence, .pose, .joints, .depthPoint, .imu].map(\.rawValue) + ["intrinsics"]
         let isStream = streams.contains(field.text) || streams.contains("camera_" + field.text)
         let stream = streams.first { $0 == field.text } ?? "camera_" + field.text
@@ -319,4 +318,14 @@ extension TakeRecord {
     let written = (output?.arrays ?? []).compactMap { $0.path.split(separator: "/").last.map(String.init) }
     return streams.map(\.name.rawValue) + written.filter { $0.hasSuffix("intrinsics") }
   }
+}
+
+extension String {
+  /// Whether this pattern with `*`, or this part of a text, is in a text.
+  fileprivate func isFound(in text: String) -> Bool {
+    fnmatch(contains("*") ? shellPattern : "*\(shellPattern)*", text, 0) == 0
+  }
+
+  /// The rest after a beginning; `nil` where it begins otherwise.
+  fileprivate func dropping(_ beginning: String) -> String? { hasPrefix(beginning) ? String(dropFirst(beginning.count)) : nil }
 }

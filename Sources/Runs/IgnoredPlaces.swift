@@ -1,3 +1,4 @@
+import Datasets
 import Foundation
 import Model
 import Steps
@@ -43,6 +44,17 @@ package struct IgnoredPlaces: Sendable, Equatable {
     let files = found.map(\.location).filter { !$0.isDirectory }
     let archives = Set(files.map { URL(fileURLWithPath: $0.path).deletingPathExtension().path })
     places.removeAll { $0.path.hasSuffix(ending) && archives.contains(String($0.path.dropLast(ending.count))) }
+  }
+
+  /// Removes files of labels beside takes that are single files; they are read with the labels.
+  mutating func removeLabels(of found: [TakeSearch.Found]) {
+    guard places.contains(where: { $0.path.contains(".labels.") }) else { return }
+    let stems = Set(found.map(\.location).filter { !$0.isDirectory }.map { URL(fileURLWithPath: $0.path).deletingPathExtension().path })
+    places.removeAll { place in
+      LabelFile.extensions.contains { ending in
+        place.path.hasSuffix(".labels.\(ending)") && stems.contains(String(place.path.dropLast(".labels.\(ending)".count)))
+      }
+    }
   }
 
   /// The places and the reason, as a sentence; `nil` where there are none.

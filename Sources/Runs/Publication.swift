@@ -100,7 +100,14 @@ package struct Publication {
 
   private func split(_ written: [Journal.Entry]) -> DatasetSplit {
     let grouping = pipeline.split?.grouping
-    let episodes = written.map {
+    let byTask = pipeline.split?.stratifiesByTask == true
+    let episodes = written.map { entry in
+      var entry = entry
+      guard byTask, var origin = entry.origin else { return entry }
+      origin.variant = labels[entry.id.text]?.task
+      (entry.reader, entry.origin) = ("", origin)
+      return entry
+    }.map {
       DatasetSplit.Episode(
         id: $0.id, reader: $0.reader ?? "", group: $0.group(by: grouping), content: $0.inputDigest, recording: $0.recording)
     }

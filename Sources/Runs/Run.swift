@@ -168,9 +168,15 @@ package struct Run: Sendable {
     let stamp = IndexStamp(
       directory.index, of: entries, pipeline: pipeline, splitFile: splitFile, vanished: orphans.map(\.id.text), ignored: ignored,
       labels: labels)
+    for sentence in labels.unreadable { report(.log(sentence)) }
+    summary.failed += labels.unreadable.count
     summary.isUpToDate =
       !results.hasChanged && gone.isEmpty && earlier.damaged == 0 && stamp.isRecorded(in: directory.path)
     if !summary.isUpToDate {
+      if !earlier.entries.isEmpty, try exists(directory.index), (try? ManifestFile.isAsWritten(in: directory.path)) != true {
+        let loss = "labels that takeset label has set may be gone with it"
+        report(.log("\(DatasetFiles.manifest) is missing or damaged, and is written again; \(loss)"))
+      }
       // Takes to remove first leave the journal, the index and the manifest; their shards are removed last: a leftover file is harmless.
       do {
         try journal.compact(removing: removed)

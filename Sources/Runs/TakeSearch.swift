@@ -88,6 +88,7 @@ package struct TakeSearch: Sendable {
     for path in companions { ignored.remove(path) }
     findDuplicateFolders()
     ignored.removeSidecars(of: found)
+    ignored.removeLabels(of: found)
     if let sentence = ignored.sentence { notices.append(sentence) }
     assignIDs()
     (visited, identities) = ([], [])

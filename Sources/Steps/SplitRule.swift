@@ -11,10 +11,13 @@ package protocol SplitRule: Transform {
   /// The rule in words, for the manifest.
   var words: String { get }
   var seed: Int { get }
+  /// Whether the shares hold within each task, which is then the variant of the origin that `grouping` gets.
+  var stratifiesByTask: Bool { get }
 }
 
 extension SplitRule {
   package static var concernsIndexOnly: Bool { true }
+  package var stratifiesByTask: Bool { false }
   /// Returns the episode unchanged: the rule concerns the index.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode { episode }
 }

@@ -20,7 +20,7 @@ package import Steps
 ///
 /// Takes that are in a part already, as when a dataset grows, stay there, and new takes of their groups go to them. The rest is dealt as above,
 /// so that the shares come nearer with each take.
-/// `stratify` does this for one kind of take after the other: a reader's format, and its variant. The kind with the fewest groups is first.
+/// `stratify` does this for one kind of take after the other: a reader's format, and its variant, or a task. The kind with the fewest groups is first.
 /// Groups with several kinds count for each of them, so a later kind only adds what it still lacks. Each kind keeps a group to train on.
 package struct Split: SplitRule {
   package static let name = "split"
@@ -94,7 +94,29 @@ package struct Split: SplitRule {
   var timezone: String? = nil
   @StepOption("a regular expression, with group: regex; its first capture group in a take's id, or else the whole match, is the group")
   var pattern: String? = nil
-  @StepOption("whether the shares hold within each format and variant, so that every part has every kind of take") var stratify = false
+  /// The kind of takes within which the shares hold.
+  package enum Stratum: OptionValue, Equatable {
+    case none, format, task
+
+    package var json: JSONValue { self == .task ? "task" : .bool(self == .format) }
+
+    package init?(json: JSONValue) {
+      switch json {
+      case .bool(let flag): self = flag ? .format : .none
+      case "task": self = .task
+      default: return nil
+      }
+    }
+
+    package static var schema: [String: JSONValue] { ["enum": [false, true, "task"]] }
+    package static var words: String { "\(choices.joined(separator: ", "))" }
+    package static var choices: [String] { ["false", "true", "task"] }
+  }
+
+  @StepOption(
+    "whether the shares hold within each format and variant, so that every part has every kind of take; task: within each task, by the labels"
+  )
+  var stratify = Stratum.none
   @StepOption("changes which groups are drawn", -(1 << 52)...(1 << 52)) package var seed = 0
 
   package static var occursOnce: Bool { true }
@@ -121,6 +143,8 @@ package struct Split: SplitRule {
     }
   }
 
+  package var stratifiesByTask: Bool { stratify == .task }
+
   private var zone: TimeZone? { timezone.flatMap { TimeZone(identifier: $0) } }
 
   package var grouping: (_ take: String, _ origin: TakeOrigin) -> String {
@@ -137,7 +161,7 @@ package struct Split: SplitRule {
         case .take: nil
         case .regex: pattern.flatMap { Self.part(of: take, $0) }
         }
-      return stratify ? Member.text(group: name ?? take, variant: origin.variant) : name ?? take
+      return stratify != .none ? Member.text(group: name ?? take, variant: origin.variant) : name ?? take
     }
   }
 
@@ -151,7 +175,8 @@ package struct Split: SplitRule {
 
   package var words: String {
     let by = [group.words, pattern, timezone].compactMap(\.self).joined(separator: " ")
-    return "by \(by): valid \(valid), test \(test)" + (stratify ? ", within each kind of take" : "")
+    return "by \(by): valid \(valid), test \(test)"
+      + (stratify == .none ? "" : ", within each \(stratify == .task ? "task" : "kind of take")")
   }
 
   // MARK: Assignment
@@ -191,7 +216,7 @@ package struct Split: SplitRule {
 
   /// The takes with their groups; those of a rule by hours become groups here, where all are known.
   private func members(_ takes: [SplitTake]) -> [Member] {
-    var members = takes.map { Member($0, isStratified: stratify) }
+    var members = takes.map { Member($0, isStratified: stratify != .none) }
     guard case .hoursApart(let hours) = group else { return members }
     let timed = members.indices.compactMap { index in members[index].span.map { (index: index, span: $0) } }
       .sorted { ($0.span.lowerBound, $0.index) < ($1.span.lowerBound, $1.index) }

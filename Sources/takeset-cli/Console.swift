@@ -7,15 +7,17 @@ import Synchronization
 func standardError(_ line: String) { try? FileHandle.standardError.write(contentsOf: Data((printable(line) + "\n").utf8)) }
 
 /// Prints a result. Ends the program where the reader has closed the pipe: `takeset inspect … | head`.
-func standardOutput(_ text: String) {
+func standardOutput(_ text: String, asIs: Bool) {
   do {
-    try FileHandle.standardOutput.write(contentsOf: Data((printable(text) + "\n").utf8))
+    try FileHandle.standardOutput.write(contentsOf: Data(((asIs ? text : printable(text)) + "\n").utf8))
   } catch {
     if errno == EPIPE { Foundation.exit(0) }
     standardError("takeset: cannot write the output: \(error.localizedDescription)")
     Foundation.exit(1)
   }
 }
+
+func standardOutput(_ text: String) { standardOutput(text, asIs: false) }
 
 /// Prints a line for people: if it cannot be written, the result and the exit code stay the same.
 func logLine(_ line: String) { try? FileHandle.standardOutput.write(contentsOf: Data((printable(line) + "\n").utf8)) }
@@ -100,5 +102,5 @@ func megabytes(_ bytes: some BinaryInteger) -> String {
 }
 
 extension String {
-  func padded(to width: Int) -> String { padding(toLength: max(width, count), withPad: " ", startingAt: 0) }
+  func padded(to width: Int) -> String { self + String(repeating: " ", count: max(0, width - count)) }
 }

@@ -67,7 +67,9 @@ struct LabelCommand: ParsableCommand {
       let dataset = try Dataset(directory: directory)
       let listing = LabelListing(dataset.written.map { ($0.id.text, dataset.record.labels[$0.id.text] ?? Labels()) })
       if json { return standardOutput(listing.json.canonicalText) }
-      return (csv ? listing.csv : listing.table).forEach(standardOutput)
+      // A file has the texts as they are; a terminal would obey what is in them.
+      let isFile = csv && isatty(STDOUT_FILENO) == 0
+      return (csv ? listing.csv : listing.table).forEach { standardOutput($0, asIs: isFile) }
     }
     var edit = LabelEdit(of: directory)
     edit.checks = CheckProcess.checks
@@ -131,7 +133,7 @@ private struct LabelListing {
     }
     let widths = (0..<6).map { column in lines.map { $0[column].count }.max() ?? 0 }
     return lines.map { line in
-      zip(line, widths).map { $0.padding(toLength: max($0.count, $1), withPad: " ", startingAt: 0) }.joined(separator: "  ")
+      zip(line, widths).map { $0.padded(to: $1) }.joined(separator: "  ")
         .replacing(/\ +$/, with: "")
     }
   }
@@ -143,8 +145,9 @@ private struct LabelListing {
     func line(_ fields: [String: String]) -> String {
       columns.map { column in
         let field = fields[column] ?? ""
-        let isPlain = !field.contains { ",\"\n\r".contains($0) } && field.first != " " && field.last != " "
-        return isPlain ? field : "\"\(field.replacing("\"", with: "\"\""))\""
+        // By bytes: a comma with an accent after it is another character.
+        let isPlain = !field.utf8.contains { ",\"\n\r".utf8.contains($0) } && field.utf8.first != 0x20 && field.utf8.last != 0x20
+        return isPlain ? field : "\"" + field.unicodeScalars.map { $0 == "\"" ? "\"\"" : String($0) }.joined() + "\""
       }.joined(separator: ",")
     }
     return [columns.joined(separator: ",")]

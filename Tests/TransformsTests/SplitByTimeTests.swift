@@ -102,7 +102,7 @@ import TestSupport
 
   @Test func aStratifiedSplitKeepsChainsToo() throws {
     var rule = split(.hoursApart(6))
-    rule.stratify = true
+    rule.stratify = .format
     let takes = try [
       take(rule, "a", moment("2026-02-18T08:00:00Z")), take(rule, "b", moment("2026-02-18T09:00:00Z")),
       take(rule, "c", moment("2026-02-20T09:00:00Z")),

@@ -115,7 +115,7 @@ import TestSupport
 
   private func stratified(_ valid: Double, _ test: Double = 0, seed: Int = 0) -> Split {
     var split = split(valid, test, seed: seed)
-    split.stratify = true
+    split.stratify = .format
     return split
   }
 
@@ -243,6 +243,6 @@ import TestSupport
     #expect(refused { ($0.group, $0.pattern) = (.regex, "(") } == "pattern")
     #expect(refused { ($0.group, $0.pattern) = (.regex, "[a-") } == "pattern")
     #expect(refused { ($0.valid, $0.test) = (0.5, 0.5) } == "test")
-    #expect(refused { ($0.group, $0.pattern, $0.stratify) = (.regex, "^[^_]+", true) } == nil)
+    #expect(refused { ($0.group, $0.pattern, $0.stratify) = (.regex, "^[^_]+", .format) } == nil)
   }
 }

@@ -13,9 +13,6 @@ from ._hdf5 import Dataset as StoredDataset
 from ._hdf5 import Group, attributes, find, numbers, texts
 from ._manifest import Record
 
-_KNOWN = ("task", "success", "tags", "segments", "sources")
-
-
 @dataclass(frozen=True)
 class LabelSegment:
     """A part of an episode with a text of its own.
@@ -83,10 +80,11 @@ class Labels(Mapping[str, Any]):
             segments = [
                 LabelSegment(slice(*_rows(one["rows"])), str(one["text"]), float(one["start"]), float(one["end"]), one.get("success"))
                 for one in record.get("segments") or []
+                if "rows" in one  # The others lie in no row.
             ]
             values = {name: value for name, value in record.items() if name not in ("segments", "sources")}
             return cls(_checked(values), segments, {str(name): str(source) for name, source in record["sources"].items()})
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
             raise TakesetError(f"{path} is damaged: the labels of {id} are not as Takeset writes them") from None
 
     @classmethod
@@ -97,16 +95,16 @@ class Labels(Mapping[str, Any]):
         try:
             values = attributes(group)
             if "success" in values:
-                values["success"] = bool(values["success"])
+                values["success"] = {0: False, 1: True}[values["success"]]
             if "tags" in values:
                 values["tags"] = json.loads(values["tags"])
             arrays = [find(group, name) for name in ("segment_start", "segment_end", "segment_text")]
             segments = []
             if all(isinstance(one, StoredDataset) for one in arrays):
                 rows = [numbers(one).tolist() for one in arrays[:2]]
-                segments = [LabelSegment(slice(*_rows(both)), text) for both, text in zip(zip(*rows), texts(arrays[2]), strict=True)]
+                segments = [LabelSegment(slice(*_rows(both)), text) for both, text in zip(zip(*rows, strict=True), texts(arrays[2]), strict=True)]
             return cls(_checked(values), segments, {})
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
             raise TakesetError(f"{shown} is damaged: /labels are not as Takeset writes them") from None
 
 

@@ -1,6 +1,6 @@
 import Evidence
 import Foundation
-import HDF5
+package import HDF5
 import Model
 import Steps
 
@@ -61,7 +61,7 @@ package struct DatasetIndex {
         "env_args": .text(Self.environmentArguments(identity.reader)),
       ], on: data, path: "/data")
     try writeMasks(to: root)
-    try writeLabels(to: root)
+    try Self.write(zip(0..., members).map { (ShardNames.demo($0), $1.labels) }, to: root)
     guard let earlier else { return try write(statistics, to: root.createGroup(ShardNames.totals), &attributes) }
     let file = try File.open(earlier)
     defer { try? file.close() }
@@ -111,12 +111,12 @@ package struct DatasetIndex {
   }
 
   /// Writes a group for each episode with labels; no group at all where none has any.
-  private func writeLabels(to root: Group) throws {
-    guard members.contains(where: { $0.labels?.isEmpty == false }) else { return }
+  package static func write(_ labels: [(demo: String, labels: Labels?)], to root: Group) throws {
+    guard labels.contains(where: { $0.labels?.isEmpty == false }) else { return }
     let all = try root.createGroup(ShardNames.labels, isSmall: false)
-    for (number, member) in members.enumerated() {
-      guard let labels = member.labels, !labels.isEmpty else { continue }
-      let group = try all.createGroup(ShardNames.demo(number))
+    for (demo, labels) in labels {
+      guard let labels, !labels.isEmpty else { continue }
+      let group = try all.createGroup(demo)
       for (name, value) in labels.values.sorted(by: { $0.key < $1.key }) {
         switch value {
         case .string(let text): try group.setAttribute(name, text)

@@ -18,6 +18,12 @@ package struct StoredIndex {
     try data.members().map { name, kind in (name, kind == .external ? try data.externalTarget(name) : nil) }
   }
 
+  /// The label `task` of an episode; `nil` where it has none.
+  package func task(of name: String) throws -> String? {
+    guard root.contains(ShardNames.labels), case let labels = try root.group(ShardNames.labels), labels.contains(name) else { return nil }
+    return try labels.group(name).textAttribute("task")
+  }
+
   /// The names of a part's episodes; `nil` where there is no such mask, or where another program has written it as something else than text.
   package func names(in part: SplitPart) throws -> [String]? {
     guard root.contains(ShardNames.masks), case let masks = try root.group(ShardNames.masks), masks.contains(part.rawValue) else {

@@ -14,6 +14,8 @@ package struct LabelCollection: Sendable {
   private var labels: [String: Labels] = [:]
   /// What is wrong in files of labels, by the file or take.
   private var mistakes: [String] = []
+  /// Sentences on files of labels that could not be read, which says nothing of them.
+  package private(set) var unreadable: [String] = []
   /// Lines that name no take.
   private var unmatched: [String] = []
   private var unplaced: [String] = []
@@ -32,7 +34,7 @@ package struct LabelCollection: Sendable {
     of entries: some Collection<Journal.Entry>, file: LabelFile?, task: String?, recorded: [String: Labels], vanished: Set<String>
   ) {
     let names = file.map { LabelFile.Names($0) }
-    var (used, beside): (Set<Int>, [String: LabelFile?]) = ([], [:])
+    var (used, beside): (Set<Int>, [String: Beside]) = ([], [:])
     for entry in entries {
       if let file, let names { used.formUnion(file.values(of: entry.id, using: names).lines) }
       guard entry.outcome == .written else { continue }
@@ -40,19 +42,23 @@ package struct LabelCollection: Sendable {
       var own = Labels()
       let said = entry.labels.flatMap { try? JSONReader(Array($0.utf8)).value() }
       setChecked(said?[Self.format], of: id, from: Self.format, &own)
-      if vanished.contains(id) {
+      let known = vanished.contains(id) ? .unknown : beside[entry.id.take] ?? readBeside(entry)
+      beside[entry.id.take] = known
+      switch known {
+      case .file(let file, let names): own.set(file.values(of: entry.id, using: names).values, from: Self.beside + file.name)
+      case .none: break
+      case .unknown:
         for (source, name, value) in recorded[id]?.values(from: { $0.hasPrefix(Self.beside) }) ?? [] {
           own.set([name: value], from: source)
         }
-      } else {
-        let known = beside[entry.id.take] ?? readBeside(entry)
-        beside[entry.id.take] = .some(known)
-        if let known { own.set(known.values(of: entry.id, using: LabelFile.Names(known)).values, from: Self.beside + known.name) }
       }
       setChecked(said?[Self.step], of: id, from: Self.step, &own)
       if let file, let names { own.set(file.values(of: entry.id, using: names).values, from: "--labels \(file.name)") }
       if let task { own.set(["task": .string(task)], from: "--task") }
-      for (_, name, value) in recorded[id]?.values(from: { $0 == Labels.edit }) ?? [] { own.set([name: value], from: Labels.edit) }
+      // What was set for a take is that of its episodes, if a step has split it since.
+      for id in Set([entry.id.take, id]).sorted() {
+        for (_, name, value) in recorded[id]?.edits ?? [] { own.set([name: value], from: Labels.edit) }
+      }
       if !own.values.isEmpty { labels[id] = own }
     }
     if let file {
@@ -62,10 +68,15 @@ package struct LabelCollection: Sendable {
         unmatched.append("\(file.name): \(place)(\((line.name ?? "").onOneLine.prefix(64)))")
       }
     }
-    let known = Set(entries.map(\.id.text))
-    for (id, labels) in recorded.sorted(by: { $0.key < $1.key }) where !known.contains(id) {
-      let names = labels.values { $0 == Labels.edit }.map(\.name)
-      if !names.isEmpty { unmatched.append("\(Labels.edit): \(id) (\(names.joined(separator: ", ")))") }
+    // What somebody has set by hand waits for its episode: the take may have failed this once, or is not converted yet.
+    let known = Set(entries.flatMap { [$0.id.text, $0.id.take] })
+    for (id, own) in recorded.sorted(by: { $0.key < $1.key }) where labels[id] == nil && !own.edits.isEmpty {
+      // An episode of a take that is whole again, or split elsewhere, has those of its take.
+      let whole = EpisodeID(ofPart: id).flatMap { recorded[$0.take] }
+      if let whole, own.edits.allSatisfy({ edit in whole.edits.contains { $0.name == edit.name && $0.value == edit.value } }) { continue }
+      labels[id] = Labels()
+      for (_, name, value) in own.edits { labels[id]?.set([name: value], from: Labels.edit) }
+      if !known.contains(id) { unmatched.append("\(Labels.edit): \(id), whose labels are kept") }
     }
   }
 
@@ -92,17 +103,29 @@ package struct LabelCollection: Sendable {
     }
   }
 
+  /// What is known of the file with labels of a take.
+  private enum Beside {
+    case none
+    case file(LabelFile, LabelFile.Names)
+    /// It cannot be read now, or its take is gone.
+    case unknown
+  }
+
   /// The file with labels in the folder of a take, or beside its only file.
-  private mutating func readBeside(_ entry: Journal.Entry) -> LabelFile? {
+  private mutating func readBeside(_ entry: Journal.Entry) -> Beside {
     let location = entry.location
     do {
-      guard let kind = try Directory.kind(at: location) else { return nil }
+      guard let kind = try Directory.kind(at: location) else { return .unknown }
       let start = kind == .directory ? "\(location)/labels" : URL(fileURLWithPath: location).deletingPathExtension().path + ".labels"
       for ending in LabelFile.extensions {
         let path = "\(start).\(ending)"
-        guard try Directory.kind(at: path) == .file else { continue }
+        guard let kind = try Directory.kind(at: path) else { continue }
         let name = URL(fileURLWithPath: path).lastPathComponent
-        let file = LabelFile(try LabelFile.bytes(of: path), name: name, isOfOneTake: true)
+        guard kind == .file else {
+          mistakes.append("\(entry.id.take): \(name) is not a file; links are not followed")
+          return .none
+        }
+        let file = LabelFile(try LabelFile.bytes(of: path, limit: LabelFile.limitOfOneTake), name: name, isOfOneTake: true)
         mistakes += file.mistakes.map { "\(entry.id.take): \(name): \($0.words)" }
         let names = LabelFile.Names(file)
         let lines = Set(names.lines(for: EpisodeID(take: entry.id.take)))
@@ -110,12 +133,14 @@ package struct LabelCollection: Sendable {
         where !lines.contains(index) && EpisodeID(ofPart: line.name ?? "")?.take != entry.id.take {
           unmatched.append("\(entry.id.take): \(name): line \(line.number ?? 0) (\((line.name ?? "").onOneLine.prefix(64)))")
         }
-        return file
+        return .file(file, names)
       }
+      return .none
     } catch {
-      mistakes.append("\(entry.id.take): its file of labels cannot be read: \(error)")
+      let reason = (error as? FileError)?.reason ?? "\(error)"
+      unreadable.append("\(entry.id.take): its labels cannot be read (\(reason)); those that the dataset has stay")
+      return .unknown
     }
-    return nil
   }
 
   /// Sets labels as `takeset label` does. The rows of new segments are to be found by `place`.
@@ -145,13 +170,7 @@ package struct LabelCollection: Sendable {
       own.place(in: try times(id))
       labels[id.text] = own
       all[id.take] = own.wantedSegments
-      for json in own.wantedSegments {
-        if let segment = try? LabelValue.segment(json),
-          own.segments.contains(where: { $0.start == segment.start && $0.end == segment.end && $0.text == segment.text })
-        {
-          placed[id.take, default: []].insert(json)
-        }
-      }
+      placed[id.take, default: []].formUnion(own.segments.map(\.wanted))
     }
     for (take, segments) in all.sorted(by: { $0.key < $1.key }) {
       for json in segments where placed[take]?.contains(json) != true {
@@ -165,6 +184,7 @@ package struct LabelCollection: Sendable {
 
   package var findings: [Finding] {
     var findings: [Finding] = []
+    let mistakes = mistakes + unreadable
     if !mistakes.isEmpty { findings.append(Finding(.labelsInvalid, mistakes.abridged, count: mistakes.count)) }
     if !unplaced.isEmpty {
       findings.append(
@@ -183,13 +203,20 @@ package struct LabelCollection: Sendable {
 
   /// The line of `run.index` about what the sources say, without rows; `nil` for nothing.
   package var stamp: String? {
-    if labels.isEmpty, mistakes.isEmpty, unmatched.isEmpty { return nil }
-    let hasher = SHA256()
+    let words = mistakes + unreadable + unmatched
+    if labels.isEmpty, words.isEmpty { return nil }
+    let (hasher, others) = (SHA256(), SHA256())
     for (id, own) in labels.sorted(by: { $0.key < $1.key }) {
       let json: JSONValue = ["values": .object(own.values), "sources": .object(own.sources.mapValues { .string($0) })]
       hasher.update(Array("\(id)\0\(json.canonicalText)\n".utf8))
     }
-    for word in mistakes + unmatched { hasher.update(Array("\(word)\n".utf8)) }
-    return Self.stampWord + hasher.finish().description
+    for word in words { others.update(Array("\(word)\n".utf8)) }
+    return Self.stampWord + hasher.finish().description + (words.isEmpty ? "" : "; \(others.finish())")
+  }
+
+  /// The line after another edit: what was wrong in files stays so.
+  func stamp(after earlier: String?) -> String? {
+    guard let own = stamp, let words = earlier?.split(separator: ";").dropFirst().first else { return stamp }
+    return own.split(separator: ";")[0] + ";" + words
   }
 }

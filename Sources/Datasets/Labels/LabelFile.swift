@@ -32,11 +32,10 @@ package struct LabelFile: Sendable {
   package let name: String
   package private(set) var lines: [Line] = []
   package private(set) var mistakes: [Mistake] = []
-  let digest: Digest
 
-  /// Bytes of a file, at most.
-  static let limit = 64 << 20
-  static let extensions = ["json", "yaml", "yml", "csv"]
+  /// Bytes of a file, at most: of many takes, and of one. YAML takes a hundred times as much memory.
+  static let (limit, limitOfOneTake) = (16 << 20, 1 << 20)
+  package static let extensions = ["json", "yaml", "yml", "csv"]
 
   /// Reads a file that names takes. Throws `UsageError` where it is none.
   package init(_ path: String) throws {
@@ -51,10 +50,10 @@ package struct LabelFile: Sendable {
     if lines.isEmpty, let first = mistakes.first { throw UsageError("\(name): \(first.words)") }
   }
 
-  static func bytes(of path: String) throws -> [UInt8] {
+  static func bytes(of path: String, limit: Int = limit) throws -> [UInt8] {
     let file = try InputFile(path)
     guard file.stamp.bytes <= limit else {
-      throw UsageError("\(path) has \(file.stamp.bytes) bytes; a file of labels has at most \(limit >> 20) MiB")
+      throw UsageError("\(path) has \(file.stamp.bytes) bytes; such a file of labels has at most \(limit >> 20) MiB")
     }
     var bytes: [UInt8] = []
     try file.readAll(limit: limit, into: &bytes)
@@ -64,7 +63,6 @@ package struct LabelFile: Sendable {
   /// - Parameter isOfOneTake: Whether it has the labels of one take, which need not be named.
   init(_ bytes: [UInt8], name: String, isOfOneTake: Bool) {
     self.name = name
-    digest = Digest.of(bytes)
     if name.lowercased().hasSuffix(".csv") { readTable(bytes, isOfOneTake) } else { readDocument(bytes, isOfOneTake) }
   }
 

@@ -19,13 +19,13 @@ package struct Labels: Sendable, Equatable {
     package var rows: Range<Int>
 
     package var json: JSONValue {
-      var members: [String: JSONValue] = [
-        "start": .number(start), "end": .number(end), "text": .string(text),
-        "rows": [JSONValue(rows.lowerBound), JSONValue(rows.upperBound)],
-      ]
-      members["success"] = success.map { .bool($0) }
+      var members = wanted.object ?? [:]
+      members["rows"] = [JSONValue(rows.lowerBound), JSONValue(rows.upperBound)]
       return .object(members)
     }
+
+    /// The same without rows, as it was asked for.
+    var wanted: JSONValue { LabelValue.Segment(start: start, end: end, text: text, success: success).json }
   }
 
   /// The source of what `takeset label` has set, which later runs keep.
@@ -64,6 +64,21 @@ package struct Labels: Sendable, Equatable {
     values.compactMap { name, value in sources[name].flatMap { isWanted($0) ? ($0, name, value) : nil } }.sorted { $0.name < $1.name }
   }
 
+  /// What `takeset label` has set.
+  var edits: [(source: String, name: String, value: JSONValue)] { values { $0 == Self.edit } }
+
+  /// These labels with those of the same episode elsewhere: name by name, those that `takeset label` has set, and then these.
+  package func merged(with other: Labels) -> Labels {
+    var merged = self
+    for (name, value) in other.values {
+      let isEdit = other.sources[name] == Self.edit && sources[name] != Self.edit
+      guard values[name] == nil || isEdit else { continue }
+      merged.set([name: value], from: other.sources[name] ?? "")
+      if name == Self.segmentsName { merged.segments = other.segments }
+    }
+    return merged
+  }
+
   package var task: String? { values["task"]?.string }
   package var success: Bool? { values["success"]?.bool }
   package var tags: [String] { values["tags"]?.array?.compactMap(\.string) ?? [] }
@@ -99,7 +114,7 @@ package struct Labels: Sendable, Equatable {
       guard let segment = try? LabelValue.segment(json) else { return nil }
       let (first, end) = (row(at: segment.start), row(at: segment.end))
       return first < end ? Segment(segment, rows: first..<end) : nil
-    }
+    }.sorted { ($0.rows.lowerBound, $0.rows.upperBound) < ($1.rows.lowerBound, $1.rows.upperBound) }
   }
 
   /// The text of the segment of each row, or else the task.
@@ -108,7 +123,12 @@ package struct Labels: Sendable, Equatable {
   /// The record of the manifest.
   package var json: JSONValue {
     var members = values
-    if values[Self.segmentsName]?.array != nil { members[Self.segmentsName] = .array(segments.map(\.json)) }
+    if values[Self.segmentsName]?.array != nil {
+      // Those that lie in no row wait for other rows where nobody else remembers them.
+      let placed = Set(segments.map(\.wanted))
+      let others = sources[Self.segmentsName] == Self.edit ? wantedSegments.filter { !placed.contains($0) } : []
+      members[Self.segmentsName] = .array(segments.map(\.json) + others)
+    }
     members["sources"] = .object(sources.mapValues { .string($0) })
     return .object(members)
   }
@@ -126,6 +146,12 @@ package enum LabelValue {
     var start, end: Double
     var text: String
     var success: Bool?
+
+    var json: JSONValue {
+      var members: [String: JSONValue] = ["start": .number(start), "end": .number(end), "text": .string(text)]
+      members["success"] = success.map { .bool($0) }
+      return .object(members)
+    }
   }
 
   /// A value that cannot be, as a sentence.
@@ -134,13 +160,18 @@ package enum LabelValue {
   static let known: Set<String> = ["task", "success", "tags", Labels.segmentsName]
   /// Names of columns and of members, which no other label has.
   static let reserved: Set<String> = ["take", "episode", "start", "end", "text", "rows", "sources", "measures"]
-  /// Bytes of a text, and elements of a list.
-  static let (longest, most) = (4096, 10_000)
+  /// Bytes of a text.
+  static let longest = 4096
+  /// Whole numbers beyond it may be others by the time a program reads them.
+  static let largest = 9_007_199_254_740_992.0
 
   static func isName(_ name: String) -> Bool {
     name.utf8.count <= 64 && name.utf8.first.map { (97...122).contains($0) } == true
       && name.utf8.allSatisfy { (97...122).contains($0) || (48...57).contains($0) || $0 == 95 }
   }
+
+  /// Whether it is the name of a label that a dataset has made up.
+  package static func isOwn(_ name: String?) -> Bool { name.map { isName($0) && !known.contains($0) && !reserved.contains($0) } ?? false }
 
   /// The value of a label; `null` takes it away. Throws `Mistake`.
   package static func checked(_ name: String, _ value: JSONValue) throws -> JSONValue {
@@ -155,20 +186,15 @@ package enum LabelValue {
     case (_, .null): return .null
     case ("task", .string(let text)): return .string(try self.text(text, of: name))
     case ("success", .bool): return value
-    case ("tags", .array(let tags)) where tags.count <= most:
+    case ("tags", .array(let tags)):
       return .array(
         try tags.map {
           guard let tag = $0.string else { throw Mistake(description: "tags: expected a list of texts, found \($0.type) in it") }
           return .string(try text(tag, of: name))
         })
-    case (Labels.segmentsName, .array(let segments)) where segments.count <= most:
+    case (Labels.segmentsName, .array(let segments)):
       return .array(
-        try segments.map { json in
-          let segment = try segment(json)
-          var members: [String: JSONValue] = ["start": .number(segment.start), "end": .number(segment.end), "text": .string(segment.text)]
-          members["success"] = segment.success.map { .bool($0) }
-          return .object(members)
-        })
+        try segments.map { try segment($0).json })
     case ("task", _): throw Mistake(description: "task: expected a text, found \(value.type)")
     case ("success", _):
       throw Mistake(
@@ -176,8 +202,11 @@ package enum LabelValue {
     case ("tags", _): throw Mistake(description: "tags: expected a list of texts, found \(value.type)")
     case (Labels.segmentsName, _): throw Mistake(description: "segments: expected a list of {start, end, text}, found \(value.type)")
     case (_, .string(let text)): return .string(try self.text(text, of: name))
-    case (_, .bool), (_, .integer): return value
-    case (_, .number(let number)) where number.isFinite: return value
+    case (_, .bool): return value
+    case (_, .integer(let number)) where abs(Double(number)) <= largest: return value
+    case (_, .integer): throw Mistake(description: "\(name): the number is too large to be exact; write it as a text")
+    case (_, .number(let number)) where number.isFinite && (abs(number) <= largest || number.rounded() != number): return value
+    case (_, .number): throw Mistake(description: "\(name): the number is too large to be exact; write it as a text")
     default: throw Mistake(description: "\(name): expected a text, a number, or true or false, found \(value.type)")
     }
   }
@@ -215,9 +244,9 @@ package enum LabelValue {
     default:
       if ["true", "false"].contains(text.lowercased()) { return .bool(text.lowercased() == "true") }
       if name == "success" { return text.lowercased() == "none" ? .null : .string(text) }
-      guard text.utf8.count <= 32, let value = try? JSONReader(Array(text.utf8)).document(), value.double?.isFinite == true else {
-        return .string(text)
-      }
+      guard text.utf8.count <= 32, let value = try? JSONReader(Array(text.utf8)).document(), let number = value.double, number.isFinite,
+        abs(number) < largest
+      else { return .string(text) }
       return value
     }
   }

@@ -1,4 +1,4 @@
-import Evidence
+package import Evidence
 import Foundation
 import Model
 import Steps
@@ -97,8 +97,13 @@ package final class ManifestFile: Sendable {
     var text = ManifestText(record: members, run: run.object ?? [:])
     change(&text.record)
     (text.record["takes"], text.run["takes"], text.run["index"]) = (nil, nil, .string(stamp))
-    let places = try places[Self.takesOfRun].map { try file.bytes($0) } ?? Array("{}".utf8)
-    try text.write(to: path, takes: takes.count, runTakes: CollectionOfOne(places)) { try file.bytes(takes[$0].place) }
+    /// Without line ends, which may be anywhere between values.
+    func canonical(_ place: Range<Int64>) throws -> [UInt8] {
+      let bytes = try file.bytes(place)
+      return bytes.contains(UInt8(ascii: "\n")) ? bytes.filter { $0 != UInt8(ascii: "\n") } : bytes
+    }
+    let places = try places[Self.takesOfRun].map(canonical) ?? Array("{}".utf8)
+    try text.write(to: path, takes: takes.count, runTakes: CollectionOfOne(places)) { try canonical(takes[$0].place) }
   }
 
   /// Returns the paths of the wanted takes when they were converted, by id.
@@ -116,10 +121,10 @@ package final class ManifestFile: Sendable {
   }
 
   /// The labels that the manifest in a directory records, without reading its takes; none where there is no manifest that can be read.
-  package static func labels(in directory: String) -> [String: Labels] { ManifestRecord.labels(head(in: directory)["labels"]) }
+  package static func labels(in directory: String) -> [String: Labels] { ManifestRecord.labels(head(["labels"], in: directory)["labels"]) }
 
-  /// Members of the record that come before its takes: its index and its labels.
-  static func head(in directory: String) -> [String: JSONValue] {
+  /// Members of the record that come before its takes, such as its index, its labels and its pipeline; as many as can be read.
+  package static func head(_ names: Set<String>, in directory: String) -> [String: JSONValue] {
     guard let file = try? ManifestBytes(directory + "/" + DatasetFiles.manifest) else { return [:] }
     let reader = file.reader(from: 0)
     var (found, isFirst): ([String: JSONValue], Bool) = ([:], true)
@@ -128,8 +133,8 @@ package final class ManifestFile: Sendable {
     isFirst = true
     try? reader.beginObject()
     // Keys are sorted, so these are before the takes.
-    while let key = try? reader.nextKey(isFirst: &isFirst), key <= "labels" {
-      guard key == "labels" || key == "index" else {
+    while found.count < names.count, let key = try? reader.nextKey(isFirst: &isFirst), key < "takes" {
+      guard names.contains(key) else {
         if (try? reader.skip()) == nil { break }
         continue
       }

@@ -13,7 +13,7 @@ struct PageFrame {
   private var columns: [(key: String, name: String, style: String)] {
     let all = [
       ("id", "Take", ""), ("outcome", "Outcome", ""), ("findings", "Findings", "codes"), ("split", "Split", "wide"),
-      ("reader", "Reader", "wide"),
+      ("reader", "Reader", "wide"), ("task", "Task", "wide"), ("success", "Success", ""),
       ("frames", "Frames", "number"), ("seconds", "Duration", "number"), ("missing", "Missing", "number wide"),
       ("error", "Largest error", "number wide"),
       ("bytes", "Size", "number size"), ("verified", "Verification", "wide verified"),
@@ -22,6 +22,8 @@ struct PageFrame {
     return all.filter { key, _, _ in
       switch key {
       case "split": summaries.contains { $0.split != nil }
+      case "task": summaries.contains { $0.labels.task != nil }
+      case "success": summaries.contains { $0.labels.success != nil }
       case "verified": summaries.contains { $0.take.verification != nil }
       default: true
       }
@@ -146,6 +148,12 @@ struct PageFrame {
     let severities = [
       ("", "any"), ("error", "errors"), ("warning", "warnings or errors"), ("info", "any finding"), ("none", "no finding"),
     ]
+    // A list with a text for each take chooses nothing.
+    let tasks = Set(summaries.compactMap(\.labels.task)), hasSuccess = summaries.contains { $0.labels.success != nil }
+    let byTask: Markup =
+      tasks.isEmpty || tasks.count > 100 ? "" : select("task", "Task", [("", "any")] + present(summaries.map { $0.labels.task ?? "none" }))
+    let bySuccess: Markup =
+      hasSuccess ? select("success", "Success", [("", "any"), ("yes", "yes"), ("no", "no"), ("none", "unknown")]) : ""
     return """
       <form id="filters" role="search" aria-label="Filter takes">
       <label class="text">Text<input id="q" type="search" autocomplete="off" spellcheck="false"></label>
@@ -153,6 +161,7 @@ struct PageFrame {
       \(select("severity", "Severity", severities))\
       \(select("split", "Split", [("", "any")] + present(summaries.map { $0.split ?? "none" })))\
       \(select("reader", "Reader", [("", "any")] + present(summaries.map { $0.take.reader ?? "none" })))\
+      \(byTask)\(bySuccess)\
       \(select("code", "Finding", [("", "any")] + present(summaries.flatMap(\.codes).map(\.rawValue))))\
       \(select("size", "Rows", ["25", "50", "100", "500"].map { ($0, $0) }))\
       <button type="reset">Clear filters</button>

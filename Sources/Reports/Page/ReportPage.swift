@@ -97,7 +97,8 @@ package struct ReportPage: Sendable {
   /// `drawingLimit`: Bytes of drawings after which none are made.
   private func read(_ source: ReportedTakes, _ cache: ReportCache, drawingLimit: Int) -> [TakeSummary] {
     let splits = source.splits
-    var summaries = source.takes.map { TakeSummary(take: $0, split: splits[$0.id.text]) }
+    let labels = source.record?.labels ?? [:]
+    var summaries = source.takes.map { TakeSummary(take: $0, split: splits[$0.id.text], labels: labels[$0.id.text] ?? Labels()) }
     summaries.sort { $0.precedes($1) }
     var (bytes, start) = (0, 0)
     // In portions, so that which takes have drawings does not depend on the number of threads.

@@ -8,6 +8,7 @@ struct TakeSummary: Sendable {
   var take: TakeRecord
   /// Name of its part of the split.
   var split: String?
+  var labels = Labels()
   var contents: EpisodeContents?
   /// The reason why the file of a written take could not be read.
   var problem: String?
@@ -76,6 +77,9 @@ struct TakeSummary: Sendable {
     add("reader", take.reader.map { .string($0) })
     add("variant", take.variant.map { .string($0) })
     add("split", split.map { .string($0) })
+    add("task", labels.task.map { .string($0) })
+    add("success", labels.success.map { .string($0 ? "yes" : "no") })
+    if !labels.tags.isEmpty { add("tags", .array(labels.tags.map { .string($0) })) }
     add("problem", problem.map { .string($0) })
     add("bytes", take.output.map { .integer($0.bytes) })
     add("verified", VerificationBadge(take.verification).map { ["state": .string($0.state.rawValue), "text": .string($0.text)] })
@@ -160,6 +164,11 @@ struct TakeSummary: Sendable {
     func add(_ name: String, _ value: String?) { if let value, !value.isEmpty { facts.append((name, value)) } }
     add("part", take.id.part.map { "episode \($0) of take \(take.id.take)" })
     add("reader", [take.reader, take.variant].compactMap(\.self).joined(separator: ", "))
+    add("task", labels.task)
+    add("success", labels.success.map { $0 ? "yes" : "no" })
+    add("tags", labels.tags.joined(separator: ", "))
+    add("segments", labels.segments.map { "\(Figures.short($0.start)) to \(Figures.short($0.end)) s: \($0.text)" }.joined(separator: "; "))
+    for (name, value) in labels.others { add(name, value.string ?? value.canonicalText) }
     let inputs = take.inputs.reduce(Int64(0)) { $0 &+ $1.bytes }
     if !take.inputs.isEmpty { add("inputs", "\(counted(take.inputs.count, "file")), \(Figures.bytes(inputs))") }
     add("inputs sha256", take.inputDigest?.description)

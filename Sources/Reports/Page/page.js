@@ -6,8 +6,8 @@ const rows = data.rows;
 rows.forEach((row, index) => { row.index = index; });
 const byId = (id) => document.getElementById(id);
 const columns = [...document.querySelectorAll("#table th[data-key]")];
-const defaults = { q: "", outcome: "", severity: "", split: "", reader: "", code: "", sort: "outcome", down: "", page: "1", size: "50", open: "" };
-const controls = ["q", "outcome", "severity", "split", "reader", "code", "size"];
+const defaults = { q: "", outcome: "", severity: "", split: "", reader: "", task: "", success: "", code: "", sort: "outcome", down: "", page: "1", size: "50", open: "" };
+const controls = ["q", "outcome", "severity", "split", "reader", "task", "success", "code", "size"].filter(byId);
 let state = { ...defaults };
 let open = new Set();
 let printing = false;
@@ -69,15 +69,17 @@ function matches(row, words) {
   if (state.severity && !(severities[state.severity] || []).includes(row.severity)) return false;
   if (state.split && (row.split || "none") !== state.split) return false;
   if (state.reader && (row.reader || "none") !== state.reader) return false;
+  if (state.task && (row.task || "none") !== state.task) return false;
+  if (state.success && (row.success || "none") !== state.success) return false;
   if (state.code && !row.codes.includes(state.code)) return false;
   if (!words.length) return true;
-  const text = [row.id, row.reader, row.variant, row.outcome, row.reason, row.problem, row.split, row.verified && row.verified.text, ...row.codes].join(" ").toLowerCase();
+  const text = [row.id, row.reader, row.variant, row.outcome, row.reason, row.problem, row.split, row.verified && row.verified.text, row.task, ...row.tags || [], ...row.codes].join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
 const keys = {
   id: (row) => row.id, outcome: (row) => row.index, findings: (row) => row.codes.length, split: (row) => row.split, reader: (row) => row.reader,
-  frames: (row) => row.frames, seconds: (row) => row.seconds, missing: (row) => row.frames_missing,
+  task: (row) => row.task, success: (row) => row.success, frames: (row) => row.frames, seconds: (row) => row.seconds, missing: (row) => row.frames_missing,
   error: (row) => row.alignment_error_ms, bytes: (row) => row.bytes, verified: (row) => row.verified && row.verified.text,
 };
 
@@ -208,6 +210,7 @@ function line(row) {
   const missing = row.gaps === undefined ? "" : row.gaps === 0 ? "0" : `${number(row.frames_missing)} in ${number(row.gaps)}`;
   const cells = {
     id: element("th", { scope: "row" }, button), outcome, findings, split: row.split || "", reader: row.reader || "", frames: number(row.frames),
+    task: row.task || "", success: row.success || "",
     seconds: row.seconds === undefined ? "" : `${number(row.seconds, 2)} s`, missing,
     error: row.alignment_error_ms === undefined ? "" : `${number(row.alignment_error_ms, 1)} ms`, bytes: size(row.bytes), verified,
   };

@@ -72,6 +72,7 @@ package struct TaskPublication: Sendable {
     let vanished = Set(kept.map(\.id.text))
     var labels = LabelCollection(
       of: all, file: labels, task: task, recorded: ManifestFile.labels(in: output.path), vanished: vanished)
+    summary.failed += labels.unreadable.count
     let stamp = IndexStamp(
       output.path + "/" + DatasetFiles.index, of: all, pipeline: conversion.pipeline, splitFile: splitFile,
       vanished: kept.map(\.id.text), ignored: list.head.ignored ?? [], labels: labels)

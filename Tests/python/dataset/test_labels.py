@@ -7,6 +7,7 @@ import json
 import random
 import re
 import shutil
+import subprocess
 
 import h5py
 import numpy as np
@@ -342,6 +343,149 @@ def test_a_cluster_gives_the_same_labels(takeset, takes, tmp_path):
     takeset("publish", tmp_path / "out", "--task", "fold", check=0)
     assert record(tmp_path / "out")["labels"] == record(whole)["labels"]
     assert (tmp_path / "out/dataset.h5").read_bytes() == (whole / "dataset.h5").read_bytes()
+
+
+def edited(takeset, takes, tmp_path, *options):
+    output = converted(takeset, takes, *options, output=tmp_path / "edited")
+    takeset("label", output, "--episode", "v2", "--task", "mine", "--success", "true", check=0)
+    return output
+
+
+def test_edits_outlive_a_failure_of_their_take(takeset, takes, tmp_path):
+    output, sound = edited(takeset, takes, tmp_path), (takes / "v2/metadata.json").read_bytes()
+    (takes / "v2/metadata.json").write_text("{")
+    takeset("run", takes, "--output", output, check=3)
+    assert labels(output)["v2"] == {"task": "mine", "success": True} and not found(output, "labels-unmatched")
+    (takes / "v2/metadata.json").write_bytes(sound)
+    takeset("run", takes, "--output", output, check=0)
+    assert labels(output)["v2"] == {"task": "mine", "success": True}
+
+
+def test_edits_outlive_a_run_that_stops_halfway(takeset, takes, tmp_path):
+    output, sound = edited(takeset, takes, tmp_path), (takes / "v1/metadata.json").read_bytes()
+    (takes / "v1/metadata.json").write_text("{")
+    other = pipeline(tmp_path / "other.yaml", [])
+    takeset("run", takes, "--output", output, "--pipeline", other, "--replace", "--on-failure", "stop", "--jobs", 1, check=3)
+    (takes / "v1/metadata.json").write_bytes(sound)
+    takeset("run", takes, "--output", output, "--pipeline", other, "--replace", check=0)
+    assert labels(output)["v2"] == {"task": "mine", "success": True}
+
+
+def test_edits_of_a_take_are_those_of_its_episodes_and_wait_while_it_is_gone(takeset, takes, tmp_path):
+    output = edited(takeset, takes, tmp_path, "--pipeline", pipeline(tmp_path / "whole.yaml", []))
+    takeset("run", takes, "--output", output, "--replace", "--pipeline", pipeline(tmp_path / "split.yaml", ["- split-episodes: {at: 0.1}"]), check=0)
+    parts = [take["id"] for take in record(output)["takes"] if take["id"].startswith("v2.")]
+    assert len(parts) > 1 and all(labels(output)[id]["task"] == "mine" for id in parts) and not found(output, "labels-unmatched")
+    shutil.move(takes / "v2", tmp_path / "aside")
+    takeset("run", takes, "--output", output, "--replace", "--prune", "--pipeline", tmp_path / "whole.yaml", check=0)
+    assert "v2, whose labels are kept" in found(output, "labels-unmatched")[0]["message"]
+    shutil.move(tmp_path / "aside", takes / "v2")
+    takeset("run", takes, "--output", output, "--pipeline", tmp_path / "whole.yaml", check=0)
+    assert labels(output)["v2"] == {"task": "mine", "success": True} and not found(output, "labels-unmatched")
+    takeset("verify", output, check=0)
+
+
+def test_segments_outside_of_the_rows_wait_for_them(takeset, takes, tmp_path):
+    (tmp_path / "labels.yaml").write_text("v2: {segments: [{start: 0, end: 0.05, text: first}, {start: 0.05, end: 9, text: rest}]}")
+    output = converted(takeset, takes, "--pipeline", pipeline(tmp_path / "trim.yaml", ["- trim: {start: 0.1}"]), output=tmp_path / "out")
+    takeset("label", output, "--from", tmp_path / "labels.yaml", check=0)
+    assert "1 had these labels already" in takeset("label", output, "--from", tmp_path / "labels.yaml", check=0).stdout
+    with package.open(output) as dataset:
+        assert [one.text for one in dataset["v2"].labels.segments] == ["rest"]
+    takeset("run", takes, "--output", output, "--replace", "--pipeline", pipeline(tmp_path / "whole.yaml", []), check=0)
+    with package.open(output) as dataset:
+        assert [one.text for one in dataset["v2"].labels.segments] == ["first", "rest"]
+
+
+def test_many_segments_and_many_labels(takeset, takes, tmp_path):
+    (tmp_path / "labels.csv").write_text("take,start,end,text\n" + "".join(f"v1,{n / 1e5},{n / 1e5 + 0.1},t{n}\n" for n in range(12_000)))
+    output = converted(takeset, takes, output=tmp_path / "out")
+    takeset("label", output, "--from", tmp_path / "labels.csv", check=0)
+    takeset("label", output, "--episode", "v1", *(word for n in range(20) for word in ("--set", f"k{n}={'x' * 3000}")), check=0)
+    takeset("run", takes, "--output", output, check=0)
+    assert len(labels(output)["v1"]["segments"]) == 12_000 and labels(output)["v1"]["k19"] == "x" * 3000
+    takeset("pack", output, "--output", tmp_path / "packed.h5", check=0)
+    takeset("verify", tmp_path / "packed.h5", check=0)
+    with package.open(tmp_path / "packed.h5") as packed, package.open(output) as dataset:
+        assert dict(packed["v1"].labels) == dict(dataset["v1"].labels) and len(packed["v1"].labels.segments) == len(dataset["v1"].labels.segments) > 10_000
+
+
+def test_of_one_episode_in_two_datasets_edits_win(takeset, takes, copy, tmp_path):
+    one, other = converted(takeset, takes, output=tmp_path / "one"), shutil.copytree(copy, tmp_path / "other")
+    for id in ["v2", "pour"]:
+        shutil.rmtree(takes / id)
+    plain = converted(takeset, takes, output=tmp_path / "plain")
+    again = shutil.copytree(plain, tmp_path / "again")
+    takeset("label", again, "--episode", "v1", "--task", "mine", check=0)
+    takeset("merge", plain, again, "--output", tmp_path / "merged", check=0)
+    own = labels(tmp_path / "merged")["v1"]
+    assert own["task"] == "mine" and own["success"] is True and own["robot_id"] == 7
+
+
+def test_a_damaged_manifest_is_said_and_one_with_other_line_ends_stays_sound(takeset, copy, takes, tmp_path):
+    output = edited(takeset, takes, tmp_path)
+    text = (output / "manifest.json").read_text()
+    place = text.index('"findings":', text.index('"takes":['))
+    (output / "manifest.json").write_text(text[:place] + "\n" + text[place:])
+    takeset("verify", output, check=0)
+    takeset("label", output, "--episode", "v2", "--task", "new", check=0)
+    takeset("verify", output, check=0)
+    (output / "manifest.json").unlink()
+    assert "labels that takeset label has set may be gone" in takeset("run", takes, "--output", output, check=0).stderr
+
+
+def test_findings_of_a_run_stay_after_an_edit(takeset, takes, tmp_path):
+    (takes / "pour/labels.yaml").write_text("success: maybe")
+    output = edited(takeset, takes, tmp_path)
+    assert "maybe" in found(output, "labels-invalid")[0]["message"]
+    assert "nothing to do" in takeset("run", takes, "--output", output, check=0).stdout
+
+
+def test_files_of_labels_that_are_not_read_are_said(takeset, takes, tmp_path):
+    (tmp_path / "elsewhere.yaml").write_text("task: x")
+    (takes / "v2/labels.yaml").symlink_to(tmp_path / "elsewhere.yaml")
+    (takes / "pour/labels.json").mkdir()
+    output = converted(takeset, takes, output=tmp_path / "out")
+    message = found(output, "labels-invalid")[0]["message"]
+    assert "v2: labels.yaml is not a file; links are not followed" in message and "pour: labels.json is not a file" in message
+
+
+def test_texts_that_tables_find_hard(takeset, copy, tmp_path):
+    texts = {"v1": "a\r\nb", "v2": "a,\u0301b", "scan": '"\u0301', "pour": "\U0001f600" * 12 + " end"}
+    for id, text in texts.items():
+        takeset("label", copy, "--episode", id, "--task", text, "--set", "serial=12345678901234567890", check=0)
+    assert "\U0001f600" * 12 + " end" in takeset("label", copy, "--list", check=0).stdout
+    (tmp_path / "labels.csv").write_bytes(subprocess.run([BINARY, "label", copy, "--list", "--csv"], stdout=subprocess.PIPE, check=True).stdout)
+    before = labels(copy)
+    assert before["v1"]["serial"] == "12345678901234567890" and {id: own["task"] for id, own in before.items()} == texts
+    takeset("label", copy, "--from", tmp_path / "labels.csv", check=0)
+    assert labels(copy) == before
+    (tmp_path / "labels.json").write_text('{"v1": {"serial": 12345678901234567890}}')
+    assert "too large to be exact" in takeset("label", copy, "--from", tmp_path / "labels.json", check=65).stderr
+
+
+def test_a_split_has_its_share_of_each_task(takeset, tmp_path):
+    for number in range(8):
+        takeset.simulate(tmp_path / f"takes/t{number}", "--seconds", 0.2, "--size", "16x12", "--seed", number)
+    (tmp_path / "labels.csv").write_text("take,task\nt0,a\nt1,a\nt2,a\nt3,a\nt*,\nt4,b\nt5,b\nt6,b\nt7,b\n")
+    path = pipeline(tmp_path / "p.yaml", ["- split: {valid: 0.25, group: take, stratify: task}"])
+    output = converted(takeset, tmp_path / "takes", "--pipeline", path, "--labels", tmp_path / "labels.csv", output=tmp_path / "out")
+    own = labels(output)
+    assert sorted(own[id]["task"] for id in record(output)["splits"]["valid"]) == ["a", "b"]
+    takeset("label", output, *(word for n in range(7) for word in ("--episode", f"t{n}")), "--task", "c", check=0)
+    takeset("run", tmp_path / "takes", "--output", output, "--pipeline", path, "--labels", tmp_path / "labels.csv", check=0)
+    assert "within each task" in record(output)["splits"]["rule"] and "t7" not in record(output)["splits"]["valid"]
+    assert "nothing to do" in takeset("run", tmp_path / "takes", "--output", output, "--pipeline", path, "--labels", tmp_path / "labels.csv", check=0).stdout
+
+
+def test_the_report_and_the_doctor_know_tasks(takeset, takes, tmp_path):
+    output = converted(takeset, takes, output=tmp_path / "out")
+    rows = {row["id"]: row for row in json.loads(takeset("report", output, "-o", tmp_path / "r.html", "--json", check=0).stdout)["takes"]}
+    assert rows["v1"]["task"] == "put the cup away" and rows["v1"]["success"] == "yes" and rows["v1"]["tags"] == ["night", "left"] and "task" not in rows["v2"]
+    assert 'id="task"' in (tmp_path / "r.html").read_text() and "greifen" in (tmp_path / "r.html").read_text()
+    found = json.loads(takeset("verify", output, "--for", "lerobot", "--json").stdout)["diagnoses"]
+    [task] = [one for one in found if one["code"] == "task-missing"]
+    assert task["severity"] == "trains-badly" and task["episodes"] == ["pour", "v2"]
 
 
 def test_the_page_says_what_happens(takeset, tiny_dataset):
