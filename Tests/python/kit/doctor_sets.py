@@ -46,7 +46,7 @@ def converted(takeset, takes, output, steps, check=0, **writer):
     pipeline = {"version": 1, "transforms": steps} | ({"writer": {"hdf5": writer}} if writer else {})
     path = output.parent / f"{output.name}.yaml"
     path.write_text(yaml.safe_dump(pipeline, sort_keys=False))
-    takeset.convert(*([takes] if isinstance(takes, Path) else takes), output=output, arguments=["--pipeline", path], check=check)
+    takeset.convert(*([takes] if isinstance(takes, Path) else takes), output=output, arguments=["--pipeline", path, "--task", "pick up the cup"], check=check)
     return output
 
 
