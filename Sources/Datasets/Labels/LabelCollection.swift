@@ -35,7 +35,8 @@ package struct LabelCollection: Sendable {
   ) {
     let names = file.map { LabelFile.Names($0) }
     var (used, beside): (Set<Int>, [String: Beside]) = ([], [:])
-    for entry in entries {
+    // In their order, so that findings have theirs.
+    for entry in entries.sorted(by: { $0.id < $1.id }) {
       if let file, let names { used.formUnion(file.values(of: entry.id, using: names).lines) }
       guard entry.outcome == .written else { continue }
       let id = entry.id.text
@@ -150,8 +151,9 @@ package struct LabelCollection: Sendable {
 
   /// Finds the rows of segments, by the times of the episodes' rows, which it reads from their shards.
   package mutating func place(_ entries: some Sequence<Journal.Entry>, in directory: String) throws {
-    let firstRows = Dictionary(entries.filter { $0.firstRow != 0 }.map { ($0.id, $0.firstRow) }) { first, _ in first }
-    try place(entries.map(\.id)) { id in
+    let written = entries.filter { $0.outcome == .written }
+    let firstRows = Dictionary(written.filter { $0.firstRow != 0 }.map { ($0.id, $0.firstRow) }) { first, _ in first }
+    try place(written.map(\.id)) { id in
       let file = try File.open(directory + "/" + DatasetFiles.shard(of: id.text))
       defer { try? file.close() }
       let first = firstRows[id] ?? 0

@@ -90,7 +90,7 @@ package struct Labels: Sendable, Equatable {
   /// Whether nothing is said of the episode.
   package var isEmpty: Bool { values.allSatisfy { $0.value == .null || $0.key == Self.segmentsName } && segments.isEmpty }
 
-  /// Times of its segments that were asked for: start and end in seconds, and the place in the list.
+  /// The segments that were asked for, whether or not rows lie in them.
   var wantedSegments: [JSONValue] { values[Self.segmentsName]?.array ?? [] }
 
   /// Finds the rows of the segments.
