@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from ._errors import TakesetError
 from ._hdf5 import Dataset as StoredDataset
 from ._hdf5 import Group, attributes, find, numbers, texts
 from ._manifest import Record
+from ._regular import parse_json
 
 @dataclass(frozen=True)
 class LabelSegment:
@@ -84,7 +84,7 @@ class Labels(Mapping[str, Any]):
             ]
             values = {name: value for name, value in record.items() if name not in ("segments", "sources")}
             return cls(_checked(values), segments, {str(name): str(source) for name, source in record["sources"].items()})
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             raise TakesetError(f"{path} is damaged: the labels of {id} are not as Takeset writes them") from None
 
     @classmethod
@@ -97,14 +97,14 @@ class Labels(Mapping[str, Any]):
             if "success" in values:
                 values["success"] = {0: False, 1: True}[values["success"]]
             if "tags" in values:
-                values["tags"] = json.loads(values["tags"])
+                values["tags"] = parse_json(values["tags"])
             arrays = [find(group, name) for name in ("segment_start", "segment_end", "segment_text")]
             segments = []
             if all(isinstance(one, StoredDataset) for one in arrays):
                 rows = [numbers(one).tolist() for one in arrays[:2]]
                 segments = [LabelSegment(slice(*_rows(both)), text) for both, text in zip(zip(*rows, strict=True), texts(arrays[2]), strict=True)]
             return cls(_checked(values), segments, {})
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError):
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             raise TakesetError(f"{shown} is damaged: /labels are not as Takeset writes them") from None
 
 

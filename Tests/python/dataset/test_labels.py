@@ -190,6 +190,22 @@ def test_the_rows_of_segments_are_those_whose_time_lies_in_them(takeset, tiny_ta
             assert sorted((one.rows.start, one.rows.stop, one.text) for one in episode.labels.segments) == sorted(wanted)
 
 
+@pytest.mark.parametrize("name, value", [
+    ("tags", "[" * 60_000), ("tags", "{}"), ("success", 2.5), ("success", "no"), ("task", 3), ("segment_start", [0, 1, 2]), ("segment_end", [0, 0]),
+    ("segment_text", [1, 2])])  # fmt: skip
+def test_damaged_labels_of_a_packed_file_are_errors_of_the_package(takeset, takes, tmp_path, name, value):
+    takeset("pack", converted(takeset, takes, output=tmp_path / "out"), "--output", tmp_path / "packed.h5", check=0)
+    with h5py.File(tmp_path / "packed.h5", "r+") as file:
+        [group] = file["labels"].values()
+        if name.startswith("segment"):
+            del group[name]
+            group[name] = value
+        else:
+            group.attrs[name] = value
+    with package.open(tmp_path / "packed.h5") as dataset, pytest.raises(package.TakesetError):
+        dataset["v1"].labels.text(0)
+
+
 def test_windows_have_the_text_of_their_row(takeset, takes, tmp_path):
     from takeset._window_options import WindowOptions
     from takeset._windows import WindowReader
