@@ -163,8 +163,10 @@ package struct Run: Sendable {
     let orphans = journal.entries.values.filter { !seen.contains($0.id.take) && !removed.contains($0.id.text) }
     if watched == nil { summary.orphaned = orphans.count { $0.outcome == .written } }
     let entries = journal.entries.values.filter { conversion.isOwn($0.pipeline) && !removed.contains($0.id.text) }
+    let folders = Dictionary(search.found.compactMap { take in take.labelFiles.map { (take.location.path, $0) } }) { first, _ in first }
     let labels = LabelCollection(
-      of: entries, file: labels, task: task, recorded: ManifestFile.labels(in: directory.path), vanished: Set(orphans.map(\.id.text)))
+      of: entries, file: labels, task: task, recorded: ManifestFile.labels(in: directory.path), vanished: Set(orphans.map(\.id.text)),
+      folders: folders)
     let stamp = IndexStamp(
       directory.index, of: entries, pipeline: pipeline, splitFile: splitFile, vanished: orphans.map(\.id.text), ignored: ignored,
       labels: labels)

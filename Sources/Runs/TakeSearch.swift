@@ -19,6 +19,8 @@ package struct TakeSearch: Sendable {
     package var findings: [Finding] = []
     /// Paths of other files that belong to the take.
     var companions: [String] = []
+    /// The files of labels in its folder; `nil` for a file.
+    var labelFiles: [Directory.Member]?
 
     var task: TakeTask {
       TakeTask(id: id, location: location, reader: reader, duplicateFolder: duplicateFolder, findings: findings)
@@ -238,7 +240,7 @@ package struct TakeSearch: Sendable {
         place.path, TakeFailure(.badName, "the name cannot be used as a take id; expected 1 to 200 bytes without control characters"))
     }
     var take = Found(id: candidate.stem, location: place, reader: claim.reader)
-    take.companions = candidate.companions
+    (take.companions, take.labelFiles) = (candidate.companions, claim.labelFiles)
     if !rivals.isEmpty {
       let names = rivals.map { type(of: $0.reader).name }.joined(separator: " and ")
       take.findings.append(

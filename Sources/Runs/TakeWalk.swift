@@ -1,3 +1,4 @@
+import Datasets
 import Model
 import Steps
 
@@ -13,6 +14,8 @@ struct TakeWalk: Sendable {
   struct Claim {
     var reader: any Reader
     var candidate: Candidate
+    /// The files of labels in the folder; `nil` for a file.
+    var labelFiles: [Directory.Member]?
   }
 
   enum Place {
@@ -39,7 +42,9 @@ struct TakeWalk: Sendable {
     if readers.count > 1, let failure = try ForeignFormats.refusal(of: place) { return .foreign(failure) }
     let claims = try readers.compactMap { reader in try reader.recognize(place).map { Claim(reader: reader, candidate: $0) } }
     guard let surest = claims.map(\.candidate.confidence).max() else { return .other }
-    let best = claims.filter { $0.candidate.confidence == surest }
+    var best = claims.filter { $0.candidate.confidence == surest }
+    // Names are read already, so that nobody has to ask for these.
+    if location.isDirectory { best[0].labelFiles = try place.members().filter { LabelFile.isName($0.name) } }
     return .take(best[0], rivals: Array(best.dropFirst()))
   }
 

@@ -2,7 +2,7 @@ package import Evidence
 import Foundation
 import HDF5
 package import Model
-import Steps
+package import Steps
 
 /// The labels of a dataset's episodes, from all sources: their formats, files in or beside takes, steps in Python, a file or a task that a
 /// command was given, and what `takeset label` has set before. Later ones win, name by name.
@@ -30,8 +30,10 @@ package struct LabelCollection: Sendable {
   ///   - task: The task of every episode.
   ///   - recorded: The labels of the manifest before, of which those that `takeset label` has set are kept.
   ///   - vanished: Ids of the episodes whose takes are gone; what files beside them said is kept, too.
+  ///   - folders: The files of labels in the folders of takes, by their paths, as far as somebody has looked.
   package init(
-    of entries: some Collection<Journal.Entry>, file: LabelFile?, task: String?, recorded: [String: Labels], vanished: Set<String>
+    of entries: some Collection<Journal.Entry>, file: LabelFile?, task: String?, recorded: [String: Labels], vanished: Set<String>,
+    folders: [String: [Directory.Member]] = [:]
   ) {
     let names = file.map { LabelFile.Names($0) }
     var (used, beside): (Set<Int>, [String: Beside]) = ([], [:])
@@ -43,7 +45,7 @@ package struct LabelCollection: Sendable {
       var own = Labels()
       let said = entry.labels.flatMap { try? JSONReader(Array($0.utf8)).value() }
       setChecked(said?[Self.format], of: id, from: Self.format, &own)
-      let known = vanished.contains(id) ? .unknown : beside[entry.id.take] ?? readBeside(entry)
+      let known = vanished.contains(id) ? .unknown : beside[entry.id.take] ?? readBeside(entry, folders[entry.location])
       beside[entry.id.take] = known
       switch known {
       case .file(let file, let names): own.set(file.values(of: entry.id, using: names).values, from: Self.beside + file.name)
@@ -113,8 +115,11 @@ package struct LabelCollection: Sendable {
   }
 
   /// The file with labels in the folder of a take, or beside its only file.
-  private mutating func readBeside(_ entry: Journal.Entry) -> Beside {
+  ///
+  /// - Parameter members: Those of the folder, where they are known.
+  private mutating func readBeside(_ entry: Journal.Entry, _ members: [Directory.Member]?) -> Beside {
     let location = entry.location
+    if members?.isEmpty == true { return .none }
     do {
       guard let kind = try Directory.kind(at: location) else { return .unknown }
       let start = kind == .directory ? "\(location)/labels" : URL(fileURLWithPath: location).deletingPathExtension().path + ".labels"
