@@ -83,10 +83,8 @@ package struct Dataset: Sendable {
     let members = written.map {
       DatasetMember(id: $0.id.text, samples: $0.framesOut, part: parts[$0.id.text] ?? .train, labels: labels[$0.id.text])
     }
-    let readers = Set(written.map { $0.reader ?? "" })
     let identity = ShardIdentity(
-      reader: readers.count == 1 ? readers.first ?? "" : "takeset", toolVersion: record.tool["version"]?.string ?? "",
-      pipelineDigest: record.pipelineDigest)
+      ofIndex: written.map(\.reader), toolVersion: record.tool["version"]?.string ?? "", pipelineDigest: record.pipelineDigest)
     let published = try DatasetIndex(members: members, directory: directory, identity: identity, earlier: index).write()
     let findings = record.findings + labels.findings.filter { !record.findings.contains($0) }
     // What else was published stays as it is. A split by tasks is dealt again by the next run.

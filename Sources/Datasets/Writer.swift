@@ -46,6 +46,12 @@ package struct ShardIdentity: Sendable {
     self.toolVersion = toolVersion
     self.pipelineDigest = pipelineDigest
   }
+
+  /// The identity of an index.
+  package init(ofIndex readers: some Sequence<String?>, toolVersion: String, pipelineDigest: String) {
+    let readers = Set(readers.map { $0 ?? "" })
+    self.init(reader: readers.count == 1 ? readers.first ?? "" : "takeset", toolVersion: toolVersion, pipelineDigest: pipelineDigest)
+  }
 }
 
 /// A shard being written. Workers prepare blocks of rows concurrently and in any order; blocks are stored one at a time, in order, so that

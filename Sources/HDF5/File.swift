@@ -40,6 +40,8 @@ package final class File {
   package static func modify(_ path: String) throws -> File {
     try withPropertyList(chdf5_class_file_access) { access in
       try setWriting(access, path, 1 << 17)
+      // The caller's own copy. A process that another thread has just started would keep a lock on it for a moment after it is closed.
+      try hdf5("H5Pset_file_locking", path) { H5Pset_file_locking(access, false, true) }
       let id = try hdf5("H5Fopen", path) { H5Fopen(path, chdf5_acc_readwrite(), access) }
       return try File(id: id, path: path)
     }

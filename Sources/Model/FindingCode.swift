@@ -133,6 +133,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case added
   case dayUnknown = "day-unknown"
   case duplicateContent = "duplicate-content"
+  case labelsInvalid = "labels-invalid"
+  case labelsUnmatched = "labels-unmatched"
   case mixedOrientation = "mixed-orientation"
   case mixedSizes = "mixed-sizes"
   case mixedUnits = "mixed-units"
@@ -141,8 +143,6 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case splitEmpty = "split-empty"
   case splitFileUnknown = "split-file-unknown"
   case splitFileUnlisted = "split-file-unlisted"
-  case labelsInvalid = "labels-invalid"
-  case labelsUnmatched = "labels-unmatched"
 
   // MARK: Failures of a take
   case archiveAmbiguous = "archive-ambiguous"

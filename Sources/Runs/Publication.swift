@@ -48,9 +48,7 @@ package struct Publication {
     let members = zip(written, split.parts).map {
       DatasetMember(id: $0.id.text, samples: $0.framesOut, part: $1, added: $0.added, labels: labels[$0.id.text])
     }
-    let readers = Set(written.map { $0.reader ?? "" })
-    let identity = ShardIdentity(
-      reader: readers.count == 1 ? readers.first ?? "" : "takeset", toolVersion: tool.version, pipelineDigest: digest)
+    let identity = ShardIdentity(ofIndex: written.map { $0.reader }, toolVersion: tool.version, pipelineDigest: digest)
     let path = directory + "/" + DatasetFiles.manifest
     do {
       var index =

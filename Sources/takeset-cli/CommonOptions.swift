@@ -87,7 +87,7 @@ struct PythonOptions: ParsableArguments {
   var python: String?
 }
 
-/// `--jobs` of every command that works in parallel.
+/// `--labels` and `--task` of the commands that publish a dataset.
 struct LabelOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp("Labels of takes (CSV, YAML or JSON): task, success, tags, segments; see docs/labels.md.", valueName: "file"),
@@ -106,6 +106,7 @@ struct LabelOptions: ParsableArguments {
   }
 }
 
+/// `--jobs` of every command that works in parallel.
 struct JobOptions: ParsableArguments {
   @Option(help: ArgumentHelp("Threads to use; all cores by default.", valueName: "n"))
   var jobs: Int?

@@ -7,6 +7,8 @@ import Synchronization
 func standardError(_ line: String) { try? FileHandle.standardError.write(contentsOf: Data((printable(line) + "\n").utf8)) }
 
 /// Prints a result. Ends the program where the reader has closed the pipe: `takeset inspect … | head`.
+///
+/// - Parameter asIs: Whether unprintable characters stay what they are: in a file that another command reads.
 func standardOutput(_ text: String, asIs: Bool) {
   do {
     try FileHandle.standardOutput.write(contentsOf: Data(((asIs ? text : printable(text)) + "\n").utf8))
@@ -17,6 +19,7 @@ func standardOutput(_ text: String, asIs: Bool) {
   }
 }
 
+/// Prints a result for people. A function of its own, because it is passed to `forEach`.
 func standardOutput(_ text: String) { standardOutput(text, asIs: false) }
 
 /// Prints a line for people: if it cannot be written, the result and the exit code stay the same.

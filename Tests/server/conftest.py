@@ -54,16 +54,16 @@ def bytes_below(folder):
 class Server:
     """A running server. `url` has no slash at its end."""
 
-    def __init__(self, data, *options, environment=None, conversions=0):
+    def __init__(self, data, *options, environment=None, conversions=0, takeset=TAKESET):
         self.data, self.options, self.port = Path(data), [*map(str, options)], free_port()
         self.environment = {**os.environ, "TAKESET": str(TAKESET), **(environment or {})}
-        self.conversions = conversions
+        self.conversions, self.takeset = conversions, takeset
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = self.data.parent / f"{self.data.name}.log"
         self.process = None
 
     def start(self):
-        command = [BINARY, "serve", "--data", self.data, "--listen", f"127.0.0.1:{self.port}", "--conversions", self.conversions, "--takeset", TAKESET, *self.options]
+        command = [BINARY, "serve", "--data", self.data, "--listen", f"127.0.0.1:{self.port}", "--conversions", self.conversions, "--takeset", self.takeset, *self.options]
         # Tests run on any disk, and only what a test means ends a connection.
         for option, value in {"--reserve": 0, "--stranger-reserve": 0, "--head-seconds": 3600, "--idle-seconds": 3600}.items():
             if option not in self.options:

@@ -6,13 +6,17 @@ import subprocess
 
 import pytest
 import requests
-from conftest import BINARY
+from conftest import BINARY, TAKESET
 from queued import bundle, connect, finished, merged_bundles, queue, row
 
 
 @pytest.fixture
-def server(start):
-    return start("--worker-silence", 3600, "--conversion-attempts", 1)
+def server(start, tmp_path):
+    """One that merges nothing: what is sent here is no dataset, and a capture whose dataset cannot be merged is soon to be converted again."""
+    command = tmp_path / "takeset-without-merge"
+    command.write_text(f'#!/bin/sh\n[ "$1" = merge ] && exit 1\nexec {TAKESET} "$@"\n')
+    command.chmod(0o755)
+    return start("--worker-silence", 3600, "--conversion-attempts", 1, takeset=command)
 
 
 def deliver(server, files, **result):

@@ -35,10 +35,12 @@ package struct LabelFile: Sendable {
 
   /// Bytes of a file, at most: of many takes, and of one. YAML takes a hundred times as much memory.
   static let (limit, limitOfOneTake) = (16 << 20, 1 << 20)
+
+  /// The endings of names; of several files of one take, the first is read.
+  package static let extensions = ["json", "yaml", "yml", "csv"]
+
   /// Whether it is the name of a file of labels in a take's folder.
   package static func isName(_ name: String) -> Bool { extensions.contains { name == "labels.\($0)" } }
-
-  package static let extensions = ["json", "yaml", "yml", "csv"]
 
   /// Reads a file that names takes. Throws `UsageError` where it is none.
   package init(_ path: String) throws {

@@ -27,11 +27,6 @@ from system import calls, spread, stopped
 NEW = {"data/demo_0/obs/width", "data/demo_0/obs/width_valid", *(f"meta/demo_0/streams/width/{n}" for n in ["dt_ns", "source_index", "next_index", "weight", "valid"])}
 
 
-@pytest.fixture
-def copy(tiny_dataset, tmp_path):
-    return shutil.copytree(tiny_dataset, tmp_path / "dataset")
-
-
 def rows(dataset):
     return {take["id"]: take["output"]["samples"] for take in record(dataset)["takes"] if take["output"]}
 

@@ -11,18 +11,8 @@ import h5py
 import pytest
 import takeset as package
 from command import BINARY
-from labelled import converted, digests, found, labelled_takes, labels, pipeline, record
+from labelled import converted, digests, found, labels, pipeline, record
 from system import calls, spread, stopped
-
-
-@pytest.fixture
-def takes(tiny_takes, tmp_path):
-    return labelled_takes(tiny_takes, tmp_path / "takes")
-
-
-@pytest.fixture
-def copy(tiny_dataset, tmp_path):
-    return shutil.copytree(tiny_dataset, tmp_path / "dataset")
 
 
 def state(dataset):
@@ -46,6 +36,16 @@ def test_label_changes_index_and_manifest_only(takeset, copy, tmp_path):
     assert record(copy)["labels"]["v1"]["robot_id"] is None and labels(copy)["v1"]["tags"] == ["c"]
     with h5py.File(copy / "dataset.h5") as index:
         assert len(index["mask/failure"]) == 1 and "robot_id" not in index["labels"][index["mask/failure"][0].decode()].attrs
+
+
+def test_no_shard_is_opened(takeset, copy, tmp_path):
+    (copy / "episodes").rename(tmp_path / "aside")
+    (copy / "episodes").mkdir()
+    takeset("label", copy, "--episode", "v1", "--task", "x", "--success", "true", check=0)
+    (copy / "episodes").rmdir()
+    (tmp_path / "aside").rename(copy / "episodes")
+    takeset("verify", copy, check=0)
+    assert labels(copy) == {"v1": {"task": "x", "success": True}}
 
 
 def test_what_label_refuses(takeset, copy, tmp_path):

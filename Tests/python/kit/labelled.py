@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 
 YAML = """
 task: put the cup away
@@ -16,7 +15,6 @@ segments:
   - {start: 0, end: 0.1, text: reach}
   - {start: 0.1, end: 99, text: greifen äöü, success: false}
 """
-
 
 
 def record(dataset):
@@ -43,11 +41,3 @@ def digests(dataset):
 def pipeline(path, steps):
     path.write_text("version: 1\ntransforms:\n" + "".join(f"  {step}\n" for step in ["- align: {}", *steps]))
     return path
-
-
-def labelled_takes(takes, root):
-    """Three of them, one with a file of labels."""
-    for name in ["v1", "v2", "pour"]:
-        shutil.copytree(takes / name, root / name)
-    (root / "v1/labels.yaml").write_text(YAML)
-    return root
