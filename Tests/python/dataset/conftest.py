@@ -12,7 +12,7 @@ def copy(tiny_dataset, tmp_path):
 
 
 @pytest.fixture
-def takes(tiny_takes, tmp_path):
+def labelled_takes(tiny_takes, tmp_path):
     """Three takes, one of them with a file of labels."""
     for name in ["v1", "v2", "pour"]:
         shutil.copytree(tiny_takes / name, tmp_path / "takes" / name)

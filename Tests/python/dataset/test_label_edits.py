@@ -60,8 +60,8 @@ def test_what_label_refuses(takeset, copy, tmp_path):
     assert (copy / "manifest.json").read_bytes() == before
 
 
-def test_a_listing_can_be_edited_and_read_back(takeset, takes, tmp_path):
-    output = converted(takeset, takes, output=tmp_path / "out")
+def test_a_listing_can_be_edited_and_read_back(takeset, labelled_takes, tmp_path):
+    output = converted(takeset, labelled_takes, output=tmp_path / "out")
     takeset("label", output, "--episode", "v2", "--task", 'say "hi", then\ngo', "--tag", "x;", "--set", "robot_id=7", check=0)
     text = takeset("label", output, "--list", "--csv", check=0).stdout
     lines = list(csv.DictReader(io.StringIO(text)))
@@ -94,68 +94,68 @@ def test_killed_at_any_change_it_is_old_or_new(takeset, failing_look, copy, tmp_
         shutil.rmtree(output)
 
 
-def edited(takeset, takes, tmp_path, *options):
-    output = converted(takeset, takes, *options, output=tmp_path / "edited")
+def edited(takeset, labelled_takes, tmp_path, *options):
+    output = converted(takeset, labelled_takes, *options, output=tmp_path / "edited")
     takeset("label", output, "--episode", "v2", "--task", "mine", "--success", "true", check=0)
     return output
 
 
-def test_edits_outlive_a_failure_of_their_take(takeset, takes, tmp_path):
-    output, sound = edited(takeset, takes, tmp_path), (takes / "v2/metadata.json").read_bytes()
+def test_edits_outlive_a_failure_of_their_take(takeset, labelled_takes, tmp_path):
+    output, sound = edited(takeset, labelled_takes, tmp_path), (labelled_takes / "v2/metadata.json").read_bytes()
     (tmp_path / "labels.yaml").write_text("v2: {segments: [{start: 0, end: 0.1, text: x}]}")
     takeset("label", output, "--from", tmp_path / "labels.yaml", check=0)
-    (takes / "v2/metadata.json").write_text("{")
-    takeset("run", takes, "--output", output, check=3)
+    (labelled_takes / "v2/metadata.json").write_text("{")
+    takeset("run", labelled_takes, "--output", output, check=3)
     assert labels(output)["v2"].pop("segments") == [{"start": 0, "end": 0.1, "text": "x"}]
     assert labels(output)["v2"]["task"] == "mine" and not found(output, "labels-unmatched")
-    (takes / "v2/metadata.json").write_bytes(sound)
-    takeset("run", takes, "--output", output, check=0)
+    (labelled_takes / "v2/metadata.json").write_bytes(sound)
+    takeset("run", labelled_takes, "--output", output, check=0)
     [segment] = labels(output)["v2"].pop("segments")
     assert segment["rows"][0] == 0 and labels(output)["v2"]["task"] == "mine" and labels(output)["v2"]["success"] is True
 
 
-def test_edits_outlive_a_run_that_stops_halfway(takeset, takes, tmp_path):
-    output, sound = edited(takeset, takes, tmp_path), (takes / "v1/metadata.json").read_bytes()
-    (takes / "v1/metadata.json").write_text("{")
+def test_edits_outlive_a_run_that_stops_halfway(takeset, labelled_takes, tmp_path):
+    output, sound = edited(takeset, labelled_takes, tmp_path), (labelled_takes / "v1/metadata.json").read_bytes()
+    (labelled_takes / "v1/metadata.json").write_text("{")
     other = pipeline(tmp_path / "other.yaml", [])
-    takeset("run", takes, "--output", output, "--pipeline", other, "--replace", "--on-failure", "stop", "--jobs", 1, check=3)
-    (takes / "v1/metadata.json").write_bytes(sound)
-    takeset("run", takes, "--output", output, "--pipeline", other, "--replace", check=0)
+    takeset("run", labelled_takes, "--output", output, "--pipeline", other, "--replace", "--on-failure", "stop", "--jobs", 1, check=3)
+    (labelled_takes / "v1/metadata.json").write_bytes(sound)
+    takeset("run", labelled_takes, "--output", output, "--pipeline", other, "--replace", check=0)
     assert labels(output)["v2"] == {"task": "mine", "success": True}
 
 
-def test_edits_of_a_take_are_those_of_its_episodes_and_wait_while_it_is_gone(takeset, takes, tmp_path):
-    output = edited(takeset, takes, tmp_path, "--pipeline", pipeline(tmp_path / "whole.yaml", []))
-    takeset("run", takes, "--output", output, "--replace", "--pipeline", pipeline(tmp_path / "split.yaml", ["- split-episodes: {at: 0.1}"]), check=0)
+def test_edits_of_a_take_are_those_of_its_episodes_and_wait_while_it_is_gone(takeset, labelled_takes, tmp_path):
+    output = edited(takeset, labelled_takes, tmp_path, "--pipeline", pipeline(tmp_path / "whole.yaml", []))
+    takeset("run", labelled_takes, "--output", output, "--replace", "--pipeline", pipeline(tmp_path / "split.yaml", ["- split-episodes: {at: 0.1}"]), check=0)
     parts = [take["id"] for take in record(output)["takes"] if take["id"].startswith("v2.")]
     assert len(parts) > 1 and all(labels(output)[id]["task"] == "mine" for id in parts) and not found(output, "labels-unmatched")
-    shutil.move(takes / "v2", tmp_path / "aside")
-    takeset("run", takes, "--output", output, "--replace", "--prune", "--pipeline", tmp_path / "whole.yaml", check=0)
+    shutil.move(labelled_takes / "v2", tmp_path / "aside")
+    takeset("run", labelled_takes, "--output", output, "--replace", "--prune", "--pipeline", tmp_path / "whole.yaml", check=0)
     assert "v2, whose labels are kept" in found(output, "labels-unmatched")[0]["message"]
-    shutil.move(tmp_path / "aside", takes / "v2")
-    takeset("run", takes, "--output", output, "--pipeline", tmp_path / "whole.yaml", check=0)
+    shutil.move(tmp_path / "aside", labelled_takes / "v2")
+    takeset("run", labelled_takes, "--output", output, "--pipeline", tmp_path / "whole.yaml", check=0)
     assert labels(output)["v2"] == {"task": "mine", "success": True} and not found(output, "labels-unmatched")
     takeset("verify", output, check=0)
 
 
-def test_segments_outside_of_the_rows_wait_for_them(takeset, takes, tmp_path):
+def test_segments_outside_of_the_rows_wait_for_them(takeset, labelled_takes, tmp_path):
     (tmp_path / "labels.yaml").write_text("v2: {segments: [{start: 0, end: 0.05, text: first}, {start: 0.05, end: 9, text: rest}]}")
-    output = converted(takeset, takes, "--pipeline", pipeline(tmp_path / "trim.yaml", ["- trim: {start: 0.1}"]), output=tmp_path / "out")
+    output = converted(takeset, labelled_takes, "--pipeline", pipeline(tmp_path / "trim.yaml", ["- trim: {start: 0.1}"]), output=tmp_path / "out")
     takeset("label", output, "--from", tmp_path / "labels.yaml", check=0)
     assert "1 had these labels already" in takeset("label", output, "--from", tmp_path / "labels.yaml", check=0).stdout
     with package.open(output) as dataset:
         assert [one.text for one in dataset["v2"].labels.segments] == ["rest"]
-    takeset("run", takes, "--output", output, "--replace", "--pipeline", pipeline(tmp_path / "whole.yaml", []), check=0)
+    takeset("run", labelled_takes, "--output", output, "--replace", "--pipeline", pipeline(tmp_path / "whole.yaml", []), check=0)
     with package.open(output) as dataset:
         assert [one.text for one in dataset["v2"].labels.segments] == ["first", "rest"]
 
 
-def test_many_segments_and_many_labels(takeset, takes, tmp_path):
+def test_many_segments_and_many_labels(takeset, labelled_takes, tmp_path):
     (tmp_path / "labels.csv").write_text("take,start,end,text\n" + "".join(f"v1,{n / 1e5},{n / 1e5 + 0.1},t{n}\n" for n in range(12_000)))
-    output = converted(takeset, takes, output=tmp_path / "out")
+    output = converted(takeset, labelled_takes, output=tmp_path / "out")
     takeset("label", output, "--from", tmp_path / "labels.csv", check=0)
     takeset("label", output, "--episode", "v1", *(word for n in range(20) for word in ("--set", f"k{n}={'x' * 3000}")), check=0)
-    takeset("run", takes, "--output", output, check=0)
+    takeset("run", labelled_takes, "--output", output, check=0)
     assert len(labels(output)["v1"]["segments"]) == 12_000 and labels(output)["v1"]["k19"] == "x" * 3000
     takeset("pack", output, "--output", tmp_path / "packed.h5", check=0)
     takeset("verify", tmp_path / "packed.h5", check=0)
@@ -163,11 +163,11 @@ def test_many_segments_and_many_labels(takeset, takes, tmp_path):
         assert dict(packed["v1"].labels) == dict(dataset["v1"].labels) and len(packed["v1"].labels.segments) == len(dataset["v1"].labels.segments) > 10_000
 
 
-def test_of_one_episode_in_two_datasets_edits_win(takeset, takes, copy, tmp_path):
-    one, other = converted(takeset, takes, output=tmp_path / "one"), shutil.copytree(copy, tmp_path / "other")
+def test_of_one_episode_in_two_datasets_edits_win(takeset, labelled_takes, copy, tmp_path):
+    one, other = converted(takeset, labelled_takes, output=tmp_path / "one"), shutil.copytree(copy, tmp_path / "other")
     for id in ["v2", "pour"]:
-        shutil.rmtree(takes / id)
-    plain = converted(takeset, takes, output=tmp_path / "plain")
+        shutil.rmtree(labelled_takes / id)
+    plain = converted(takeset, labelled_takes, output=tmp_path / "plain")
     again = shutil.copytree(plain, tmp_path / "again")
     takeset("label", again, "--episode", "v1", "--task", "mine", check=0)
     takeset("merge", plain, again, "--output", tmp_path / "merged", check=0)
@@ -175,8 +175,8 @@ def test_of_one_episode_in_two_datasets_edits_win(takeset, takes, copy, tmp_path
     assert own["task"] == "mine" and own["success"] is True and own["robot_id"] == 7
 
 
-def test_a_damaged_manifest_is_said_and_one_with_other_line_ends_stays_sound(takeset, copy, takes, tmp_path):
-    output = edited(takeset, takes, tmp_path)
+def test_a_damaged_manifest_is_said_and_one_with_other_line_ends_stays_sound(takeset, copy, labelled_takes, tmp_path):
+    output = edited(takeset, labelled_takes, tmp_path)
     text = (output / "manifest.json").read_text()
     place = text.index('"findings":', text.index('"takes":['))
     (output / "manifest.json").write_text(text[:place] + "\n" + text[place:])
@@ -184,14 +184,14 @@ def test_a_damaged_manifest_is_said_and_one_with_other_line_ends_stays_sound(tak
     takeset("label", output, "--episode", "v2", "--task", "new", check=0)
     takeset("verify", output, check=0)
     (output / "manifest.json").unlink()
-    assert "labels that takeset label has set may be gone" in takeset("run", takes, "--output", output, check=0).stderr
+    assert "labels that takeset label has set may be gone" in takeset("run", labelled_takes, "--output", output, check=0).stderr
 
 
-def test_findings_of_a_run_stay_after_an_edit(takeset, takes, tmp_path):
-    (takes / "pour/labels.yaml").write_text("success: maybe")
-    output = edited(takeset, takes, tmp_path)
+def test_findings_of_a_run_stay_after_an_edit(takeset, labelled_takes, tmp_path):
+    (labelled_takes / "pour/labels.yaml").write_text("success: maybe")
+    output = edited(takeset, labelled_takes, tmp_path)
     assert "maybe" in found(output, "labels-invalid")[0]["message"]
-    assert "nothing to do" in takeset("run", takes, "--output", output, check=0).stdout
+    assert "nothing to do" in takeset("run", labelled_takes, "--output", output, check=0).stdout
 
 
 def test_texts_that_tables_find_hard(takeset, copy, tmp_path):

@@ -16,8 +16,8 @@ from labelled import converted, digests, found, labels, pipeline, record
 from schemas import validator
 
 
-def test_a_file_in_a_take_reaches_index_manifest_and_python(takeset, takes, tmp_path):
-    output = converted(takeset, takes, output=tmp_path / "out")
+def test_a_file_in_a_take_reaches_index_manifest_and_python(takeset, labelled_takes, tmp_path):
+    output = converted(takeset, labelled_takes, output=tmp_path / "out")
     validator("manifest.schema.json").validate(json.loads((output / "manifest.json").read_text()))
     own = labels(output)["v1"]
     assert own["task"] == "put the cup away" and own["success"] is True and own["tags"] == ["night", "left"] and own["mass"] == 0.25
@@ -42,35 +42,35 @@ def test_a_file_in_a_take_reaches_index_manifest_and_python(takeset, takes, tmp_
     takeset("verify", output, check=0)
 
 
-def test_label_files_are_no_inputs(takeset, takes, tmp_path):
-    output = converted(takeset, takes, output=tmp_path / "out")
+def test_label_files_are_no_inputs(takeset, labelled_takes, tmp_path):
+    output = converted(takeset, labelled_takes, output=tmp_path / "out")
     shards = digests(output)
-    assert "nothing to do" in takeset("run", takes, "--output", output, check=0).stdout
-    (takes / "v1/labels.yaml").write_text("task: another")
-    (takes / "pour.labels.json").write_text("{}")
-    assert "3 unchanged" in takeset("run", takes, "--output", output, check=0).stdout
+    assert "nothing to do" in takeset("run", labelled_takes, "--output", output, check=0).stdout
+    (labelled_takes / "v1/labels.yaml").write_text("task: another")
+    (labelled_takes / "pour.labels.json").write_text("{}")
+    assert "3 unchanged" in takeset("run", labelled_takes, "--output", output, check=0).stdout
     assert labels(output) == {"v1": {"task": "another"}} and digests(output) == shards
     assert not any("labels" in one["path"] for take in record(output)["takes"] for one in take["inputs"])
-    assert "nothing to do" in takeset("run", takes, "--output", output, check=0).stdout
+    assert "nothing to do" in takeset("run", labelled_takes, "--output", output, check=0).stdout
     # The same dataset as one that was made with these labels from the start, byte for byte.
-    fresh = converted(takeset, takes, output=tmp_path / "fresh")
+    fresh = converted(takeset, labelled_takes, output=tmp_path / "fresh")
     assert record(fresh) == record(output) and (fresh / "dataset.h5").read_bytes() == (output / "dataset.h5").read_bytes()
-    (takes / "v1/labels.yaml").unlink()
-    takeset("run", takes, "--output", output, check=0)
+    (labelled_takes / "v1/labels.yaml").unlink()
+    takeset("run", labelled_takes, "--output", output, check=0)
     assert "labels" not in record(output)
 
 
-def test_of_several_sources_the_later_wins_name_by_name(takeset, takes, tmp_path):
+def test_of_several_sources_the_later_wins_name_by_name(takeset, labelled_takes, tmp_path):
     table = tmp_path / "labels.csv"
     table.write_text('take,success,tags,start,end,text,robot_id\nv*,false,,,,,8\nv1,,"a; b",,,,\nv2,,,0,0.05,"look, then go",\nv2,true,,0.05,0.1,go,\n')
-    output = converted(takeset, takes, "--labels", table, "--task", "fold", output=tmp_path / "out")
+    output = converted(takeset, labelled_takes, "--labels", table, "--task", "fold", output=tmp_path / "out")
     own, sources = labels(output), record(output)["labels"]["v1"]["sources"]
     assert own["v1"]["task"] == "fold" and own["v1"]["success"] is False and own["v1"]["tags"] == ["a", "b"] and own["v1"]["robot_id"] == 8
     assert own["v1"]["mass"] == 0.25 and len(own["v1"]["segments"]) == 2 and own["pour"] == {"task": "fold"}
     assert (sources["task"], sources["success"], sources["mass"]) == ("--task", "--labels labels.csv", "take: labels.yaml")
     assert [(one["text"], one.get("success")) for one in own["v2"]["segments"]] == [("look, then go", None), ("go", True)]
     takeset("label", output, "--episode", "v1", "--task", "mine", "--success", "none", check=0)
-    takeset("run", takes, "--output", output, "--task", "other", check=0)
+    takeset("run", labelled_takes, "--output", output, "--task", "other", check=0)
     own = labels(output)
     assert own["v1"]["task"] == "mine" and own["v1"]["success"] is None and own["v1"]["robot_id"] == 7 and own["pour"] == {"task": "other"}
     with package.open(output) as dataset:
@@ -96,10 +96,10 @@ BAD = {
 
 
 @pytest.mark.parametrize("name, text", [(name, text) for name, texts in BAD.items() for text in texts])
-def test_what_cannot_be_is_a_finding_of_a_run_and_refused_by_label(takeset, takes, copy, tmp_path, name, text):
+def test_what_cannot_be_is_a_finding_of_a_run_and_refused_by_label(takeset, labelled_takes, copy, tmp_path, name, text):
     file = tmp_path / name
     file.write_text(text)
-    output = converted(takeset, takes, "--labels", file, output=tmp_path / "out")
+    output = converted(takeset, labelled_takes, "--labels", file, output=tmp_path / "out")
     assert BAD[name][text] in found(output, "labels-invalid")[0]["message"]
     before = (copy / "manifest.json").read_bytes()
     assert BAD[name][text].removeprefix("labels.csv: ") in takeset("label", copy, "--from", file, check=65).stderr
@@ -107,27 +107,27 @@ def test_what_cannot_be_is_a_finding_of_a_run_and_refused_by_label(takeset, take
 
 
 @pytest.mark.parametrize("text", ["", "nothing,here\n1,2\n", "take,take\nv1,v1\n", 'take,task\nv1,"x\n'])
-def test_a_file_without_labels_is_refused(takeset, takes, tmp_path, text):
+def test_a_file_without_labels_is_refused(takeset, labelled_takes, tmp_path, text):
     (tmp_path / "labels.csv").write_text(text)
-    assert "labels.csv: " in takeset("run", takes, "--output", tmp_path / "out", "--labels", tmp_path / "labels.csv", check=64).stderr
+    assert "labels.csv: " in takeset("run", labelled_takes, "--output", tmp_path / "out", "--labels", tmp_path / "labels.csv", check=64).stderr
     assert not (tmp_path / "out").exists()
 
 
-def test_names_of_no_take_and_broken_files_of_takes_are_said(takeset, takes, tmp_path):
+def test_names_of_no_take_and_broken_files_of_takes_are_said(takeset, labelled_takes, tmp_path):
     (tmp_path / "labels.csv").write_text("take,task\nnobody,x\nv*,y\nx*,z\n")
-    (takes / "v2/labels.json").write_text('{"task": "x", "success": 3}')
-    (takes / "pour/labels.json").write_text('{"task": ')
-    output = converted(takeset, takes, "--labels", tmp_path / "labels.csv", output=tmp_path / "out")
+    (labelled_takes / "v2/labels.json").write_text('{"task": "x", "success": 3}')
+    (labelled_takes / "pour/labels.json").write_text('{"task": ')
+    output = converted(takeset, labelled_takes, "--labels", tmp_path / "labels.csv", output=tmp_path / "out")
     assert found(output, "labels-unmatched")[0]["message"] == "no take has this name: labels.csv: line 2 (nobody), labels.csv: line 4 (x*)"
     message = found(output, "labels-invalid")[0]["message"]
     assert "v2: labels.json: line 1: success: expected true or false" in message and "pour: labels.json: line " in message
     assert labels(output)["v2"] == {"task": "y"} and set(labels(output)) == {"v1", "v2"}
     for _ in range(3):  # Each process has another order of its dictionaries.
-        assert "nothing to do" in takeset("run", takes, "--output", output, "--labels", tmp_path / "labels.csv", check=0).stdout
+        assert "nothing to do" in takeset("run", labelled_takes, "--output", output, "--labels", tmp_path / "labels.csv", check=0).stdout
 
 
-def test_merge_select_and_pack_keep_labels(takeset, takes, copy, tmp_path):
-    output = converted(takeset, takes, output=tmp_path / "out")
+def test_merge_select_and_pack_keep_labels(takeset, labelled_takes, copy, tmp_path):
+    output = converted(takeset, labelled_takes, output=tmp_path / "out")
     takeset("label", output, "--episode", "v2", "--task", "Fold the towel", "--success", "false", check=0)
     for where, ids in {
         "success": ["v1"], "not success": ["pour", "v2"], "success = false": ["v2"], 'task ~ "cup"': ["v1"], "task ~ 'Fold*'": ["v2"], "tags has left": ["v1"],
@@ -186,8 +186,8 @@ def test_the_rows_of_segments_are_those_whose_time_lies_in_them(takeset, tiny_ta
 @pytest.mark.parametrize("name, value", [
     ("tags", "[" * 60_000), ("tags", "{}"), ("success", 2.5), ("success", "no"), ("task", 3), ("segment_start", [0, 1, 2]), ("segment_end", [0, 0]),
     ("segment_text", [1, 2])])  # fmt: skip
-def test_damaged_labels_of_a_packed_file_are_errors_of_the_package(takeset, takes, tmp_path, name, value):
-    takeset("pack", converted(takeset, takes, output=tmp_path / "out"), "--output", tmp_path / "packed.h5", check=0)
+def test_damaged_labels_of_a_packed_file_are_errors_of_the_package(takeset, labelled_takes, tmp_path, name, value):
+    takeset("pack", converted(takeset, labelled_takes, output=tmp_path / "out"), "--output", tmp_path / "packed.h5", check=0)
     with h5py.File(tmp_path / "packed.h5", "r+") as file:
         [group] = file["labels"].values()
         if name.startswith("segment"):
@@ -199,11 +199,11 @@ def test_damaged_labels_of_a_packed_file_are_errors_of_the_package(takeset, take
         dataset["v1"].labels.text(0)
 
 
-def test_windows_have_the_text_of_their_row(takeset, takes, tmp_path):
+def test_windows_have_the_text_of_their_row(takeset, labelled_takes, tmp_path):
     from takeset._window_options import WindowOptions
     from takeset._windows import WindowReader
 
-    output = converted(takeset, takes, output=tmp_path / "out")
+    output = converted(takeset, labelled_takes, output=tmp_path / "out")
     for ids, wanted in ((["v1"], {"reach", "greifen äöü"}), (["v2"], {""})):
         reader = WindowReader(output, ids, WindowOptions(1, 1, ("pose",), actions=None, labels=True))
         texts = [reader[number]["text"] for number in range(len(reader))]
@@ -229,20 +229,20 @@ def test_labels_of_steps_and_of_the_format(takeset, tiny_takes, tmp_path):
     assert (sources["success"], sources["task"]) == ("steps.labels", "format") and "bad: expected a text" in found(output, "labels-invalid")[0]["message"]
 
 
-def test_a_cluster_gives_the_same_labels(takeset, takes, tmp_path):
-    whole = converted(takeset, takes, "--task", "fold", output=tmp_path / "whole")
-    takeset("plan", takes, "--tasks", "--output", tmp_path / "out", check=0)
+def test_a_cluster_gives_the_same_labels(takeset, labelled_takes, tmp_path):
+    whole = converted(takeset, labelled_takes, "--task", "fold", output=tmp_path / "whole")
+    takeset("plan", labelled_takes, "--tasks", "--output", tmp_path / "out", check=0)
     convert_all(takeset, tmp_path / "out")
     takeset("publish", tmp_path / "out", "--task", "fold", check=0)
     assert record(tmp_path / "out")["labels"] == record(whole)["labels"]
     assert (tmp_path / "out/dataset.h5").read_bytes() == (whole / "dataset.h5").read_bytes()
 
 
-def test_files_of_labels_that_are_not_read_are_said(takeset, takes, tmp_path):
+def test_files_of_labels_that_are_not_read_are_said(takeset, labelled_takes, tmp_path):
     (tmp_path / "elsewhere.yaml").write_text("task: x")
-    (takes / "v2/labels.yaml").symlink_to(tmp_path / "elsewhere.yaml")
-    (takes / "pour/labels.json").mkdir()
-    output = converted(takeset, takes, output=tmp_path / "out")
+    (labelled_takes / "v2/labels.yaml").symlink_to(tmp_path / "elsewhere.yaml")
+    (labelled_takes / "pour/labels.json").mkdir()
+    output = converted(takeset, labelled_takes, output=tmp_path / "out")
     message = found(output, "labels-invalid")[0]["message"]
     assert "v2: labels.yaml is not a file; links are not followed" in message and "pour: labels.json is not a file" in message
 
@@ -261,8 +261,8 @@ def test_a_split_has_its_share_of_each_task(takeset, tmp_path):
     assert "nothing to do" in takeset("run", tmp_path / "takes", "--output", output, "--pipeline", path, "--labels", tmp_path / "labels.csv", check=0).stdout
 
 
-def test_the_report_and_the_doctor_know_tasks(takeset, takes, tmp_path):
-    output = converted(takeset, takes, output=tmp_path / "out")
+def test_the_report_and_the_doctor_know_tasks(takeset, labelled_takes, tmp_path):
+    output = converted(takeset, labelled_takes, output=tmp_path / "out")
     rows = {row["id"]: row for row in json.loads(takeset("report", output, "-o", tmp_path / "r.html", "--json", check=0).stdout)["takes"]}
     assert rows["v1"]["task"] == "put the cup away" and rows["v1"]["success"] == "yes" and rows["v1"]["tags"] == ["night", "left"] and "task" not in rows["v2"]
     assert 'id="task"' in (tmp_path / "r.html").read_text() and "greifen" in (tmp_path / "r.html").read_text()
