@@ -64,7 +64,7 @@ let package = Package(
       name: "Steps",
       dependencies: ["CLinux", "CZip", "Evidence", "Hosts", "Media", "Model", .product(name: "Yams", package: "Yams")],
       swiftSettings: settings),
-    .target(name: "Rasters", dependencies: ["Evidence", "Media", "Model", "Steps"], swiftSettings: settings),
+    .target(name: "Rasters", dependencies: ["CKernels", "Evidence", "Media", "Model", "Steps"], swiftSettings: settings),
     .target(
       name: "Readers", dependencies: ["CZlib", "Codecs", "Evidence", "Media", "Model", "Rasters", "Steps"],
       swiftSettings: settings),
@@ -85,7 +85,7 @@ let package = Package(
     .target(name: "Merging", dependencies: ["Datasets", "Evidence", "HDF5", "Model", "Runs", "Steps"], swiftSettings: settings),
     .target(name: "Provenance", dependencies: ["Datasets", "Evidence", "HDF5", "Model", "Steps"], swiftSettings: settings),
     .target(
-      name: "Loaders", dependencies: ["Datasets", "Evidence", "HDF5", "Media", "Model", "Rasters", "Steps", "Transforms"],
+      name: "Loaders", dependencies: ["Datasets", "Evidence", "HDF5", "Media", "Model", "Rasters", "Steps"],
       swiftSettings: settings),
     .target(
       name: "Documents", dependencies: ["Evidence", "Exports", "Loaders", "Model", "Runs", "Steps"],

@@ -89,7 +89,11 @@ package struct ShardSummary: Sendable {
   package var output: OutputRecord
   /// Findings from reading the samples.
   package var findings: [Finding]
-  package init(output: OutputRecord, findings: [Finding]) { (self.output, self.findings) = (output, findings) }
+  package var measures: Measures
+
+  package init(output: OutputRecord, findings: [Finding], measures: Measures = Measures()) {
+    (self.output, self.findings, self.measures) = (output, findings, measures)
+  }
 }
 
 /// A take in the index.

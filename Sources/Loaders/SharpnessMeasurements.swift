@@ -1,7 +1,7 @@
 import HDF5
 import Media
 import Model
-import Transforms
+import Rasters
 
 /// The sharpness of a few images of an episode, spread evenly over it.
 struct SharpnessMeasurements: Sendable {
@@ -18,7 +18,7 @@ struct SharpnessMeasurements: Sendable {
     guard image.shape.count == 3, image.shape[2] == 3, image.rows > 0, image.shape.allSatisfy({ (1...Self.longestSide).contains($0) })
     else { return }
     let size = ImageSize(width: image.shape[1], height: image.shape[0])
-    var sharpness = Sharpness(of: size)
+    var meter = ImageMeter(of: size)
     let decoder = try JPEGDecoder()
     var pixels: [UInt8] = []
     var found: [Double] = []
@@ -34,7 +34,7 @@ struct SharpnessMeasurements: Sendable {
       } catch is MediaError {
         continue
       }
-      if let variance = sharpness.variance(pixels) { found.append(variance) }
+      if let reading = meter.read(pixels) { found.append(reading.sharpness) }
     }
     // A masked image is black, and so is its Laplacian.
     found = found.filter { $0 > 0 }

@@ -9,7 +9,7 @@ import Steps
 ///
 /// A comparison is a field, an operator and a value; `and`, `or`, `not` and parentheses combine them. Text compares exactly, with `~` by a
 /// shell pattern; a list has a value. Values with blanks stand in quotes. Labels are fields, too, those of other names as `labels.robot_id`:
-/// `task ~ "cube" and success`.
+/// `task ~ "cube" and success`; and measures: `measures.sharpness_p10 > 40`.
 package struct TakeFilter: Sendable {
   /// A value of a take that a filter can name.
   enum Value {
@@ -65,9 +65,13 @@ package struct TakeFilter: Sendable {
   ]
   /// The beginning of fields that are labels of other names.
   private static let labelPrefix = "labels."
+  private static let measurePrefix = "measures."
 
   private static func value(of name: String, _ take: Subject) throws -> Value? {
     if name.hasPrefix(labelPrefix) { return .label(take.labels.values[String(name.dropFirst(labelPrefix.count))]) }
+    if name.hasPrefix(measurePrefix) {
+      return Measures.Name(rawValue: String(name.dropFirst(measurePrefix.count))).map { .number(take.record.measures?[$0]) }
+    }
     return try fields.first { $0.name == name }?.value(take)
   }
 
@@ -271,7 +275,15 @@ package struct TakeFilter: Sendable {
     private mutating func comparison() throws -> Condition {
       let names = TakeFilter.fields.map { $0.name }
       guard let field = words.first else { throw mistake("expected a field, such as frames") }
-      guard !field.isQuoted, names.contains(field.text) || LabelValue.isOwn(field.text.dropping(TakeFilter.labelPrefix)) else {
+      let measures = Measures.Name.allCases.map(\.rawValue)
+      if !field.isQuoted, let name = field.text.dropping(TakeFilter.measurePrefix), !measures.contains(name) {
+        throw mistake(
+          "there is no measure \(name); measures: \(measures.joined(separator: ", "))\(Spelling.hint(for: name, among: measures))")
+      }
+      guard !field.isQuoted,
+        field.text.hasPrefix(TakeFilter.measurePrefix) || names.contains(field.text)
+          || LabelValue.isOwn(field.text.dropping(TakeFilter.labelPrefix))
+      else {
         let streams = [StreamName.image, .depth, .confidence, .pose, .joints, .depthPoint, .imu].map(\.rawValue) + ["intrinsics"]
         let isStream = streams.contains(field.text) || streams.contains("camera_" + field.text)
         let stream = streams.first { $0 == field.text } ?? "camera_" + field.text

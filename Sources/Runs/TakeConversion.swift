@@ -181,7 +181,7 @@ package struct TakeConversion: Sendable {
         id: trace.episode.id, reader: job.task.reader.name, outcome: .written,
         findings: job.task.findings + trace.episode.findings + (summary?.findings ?? [])
           + [DepthPlausibility.finding(trace.episode), GeometryAgreement.finding(trace.episode)].compactMap(\.self))
-      record.output = summary?.output
+      (record.output, record.measures) = (summary?.output, summary?.measures)
       return result(job, record, trace)
     }
   }

@@ -1,4 +1,5 @@
 package import Model
+import Rasters
 package import Steps
 
 /// Drops frames that have a problem, by the names in `meta/quality`, and frames whose image is blurred.
@@ -7,7 +8,7 @@ package import Steps
 ///     - drop-frames: {blur: 100}
 ///
 /// `blur` decodes the images of the first image stream by name, at the size that they have at this point of the pipeline. A frame is dropped
-/// if its image's `Sharpness` is below the limit; frames without an image that can be decoded stay.
+/// if its image's sharpness (`ImageMeter`) is below the limit; frames without an image that can be decoded stay.
 ///
 /// Must come after `align` to drop frames by depth or joints. Images are decoded later, so `image-undecodable` is unavailable; such rows
 /// are masked.
@@ -52,5 +53,36 @@ package struct DropFrames: Transform {
     // Last, so that fewer images are decoded.
     let sharpness = try kept.sharpness()
     return kept.keeping(sharpness.indices.filter { sharpness[$0].map { $0 >= blur } ?? true }, dropping: "blurred")
+  }
+}
+
+extension Episode {
+  /// The sharpness of the image of each row, from the first stream of images by name; `nil` where there is none that can be decoded.
+  ///
+  /// - Throws: `TakeFailure` where images are not aligned yet, and for damage that fails the take anyway.
+  fileprivate func sharpness() throws -> [Double?] {
+    let absent = [Double?](repeating: nil, count: frames.count)
+    guard let (name, stream) = streams.filter({ $0.value.spec.kind == .image }).min(by: { $0.key < $1.key }) else { return absent }
+    guard let rows = stream.rows else {
+      throw TakeFailure(.notAligned, "the stream \(name) is not on the frames' timeline; place the step after align")
+    }
+    // A cursor of its own leaves the feed of a video to the writer.
+    var cursor = try stream.source.makeCursor(SampleRequest(isStandalone: true))
+    guard let size = cursor.size ?? stream.spec.raster?.size else { return absent }
+    var meter = ImageMeter(of: size)
+    var bytes: [UInt8] = []
+    // Neighbors may share an image, and a video would have to be decoded again from its last keyframe.
+    var last: (sample: Int, variance: Double?)?
+    return try rows.map { row in
+      guard let sample = row?.nearest else { return nil }
+      if let last, last.sample == sample { return last.variance }
+      var variance: Double?
+      do {
+        try cursor.read(sample, into: &bytes)
+        variance = meter.read(bytes)?.sharpness
+      } catch is SampleFailure {}  // The writer masks it and reports it.
+      last = (sample, variance)
+      return variance
+    }
   }
 }

@@ -47,6 +47,22 @@ func printable(_ text: String) -> String {
   return String(result)
 }
 
+/// Lines of columns that are as wide as their longest text.
+func columned(_ lines: [[String]]) -> [String] {
+  let widths = (0..<(lines.first?.count ?? 0)).map { column in lines.map { $0[column].count }.max() ?? 0 }
+  return lines.map { line in
+    zip(line, widths).map { $0.padded(to: $1) }.joined(separator: "  ")
+      .replacing(/\ +$/, with: "")
+  }
+}
+
+/// A field of a table whose fields are separated by commas, in quotes where it needs them.
+func commaSeparated(_ field: String) -> String {
+  // By bytes: a comma with an accent after it is another character.
+  let isPlain = !field.utf8.contains { ",\"\n\r".utf8.contains($0) } && field.utf8.first != 0x20 && field.utf8.last != 0x20
+  return isPlain ? field : "\"" + field.unicodeScalars.map { $0 == "\"" ? "\"\"" : String($0) }.joined() + "\""
+}
+
 /// Output options of every command that prints text for people.
 struct OutputOptions: ParsableArguments {
   @Flag(name: .shortAndLong, help: "Print problems only.")

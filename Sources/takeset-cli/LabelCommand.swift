@@ -131,11 +131,7 @@ private struct LabelListing {
         labels.segments.isEmpty ? "" : "\(labels.segments.count)", others,
       ])
     }
-    let widths = (0..<6).map { column in lines.map { $0[column].count }.max() ?? 0 }
-    return lines.map { line in
-      zip(line, widths).map { $0.padded(to: $1) }.joined(separator: "  ")
-        .replacing(/\ +$/, with: "")
-    }
+    return columned(lines)
   }
 
   /// One line an episode, and one for each segment, in the form of a file of labels.
@@ -143,12 +139,7 @@ private struct LabelListing {
     let others = Set(episodes.flatMap { $0.labels.others.map(\.name) }).sorted()
     let columns = ["take", "task", "success", "tags", "start", "end", "text"] + others
     func line(_ fields: [String: String]) -> String {
-      columns.map { column in
-        let field = fields[column] ?? ""
-        // By bytes: a comma with an accent after it is another character.
-        let isPlain = !field.utf8.contains { ",\"\n\r".utf8.contains($0) } && field.utf8.first != 0x20 && field.utf8.last != 0x20
-        return isPlain ? field : "\"" + field.unicodeScalars.map { $0 == "\"" ? "\"\"" : String($0) }.joined() + "\""
-      }.joined(separator: ",")
+      columns.map { commaSeparated(fields[$0] ?? "") }.joined(separator: ",")
     }
     return [columns.joined(separator: ",")]
       + episodes.flatMap { id, labels in

@@ -38,7 +38,8 @@ struct TakesetCommand: ParsableCommand {
         subcommands: [
           RunCommand.self, InspectCommand.self, VerifyCommand.self, ReportCommand.self, ExportCommand.self, ViewCommand.self,
           SelectCommand.self,
-          MergeCommand.self, AddCommand.self, LabelCommand.self, PackCommand.self, TraceCommand.self, PlanCommand.self, InitCommand.self,
+          MergeCommand.self, AddCommand.self, LabelCommand.self, MeasuresCommand.self, PackCommand.self, TraceCommand.self,
+          PlanCommand.self, InitCommand.self,
           StepsCommand.self,
           TryCommand.self,
           ExplainCommand.self, SimulateCommand.self,

@@ -133,6 +133,13 @@ class Dataset:
         """Statistics of the training episodes by key; empty for a shard."""
         return self._store.statistics
 
+    @property
+    def measures(self) -> pandas.DataFrame | dict[str, dict[str, float | None]]:
+        """The measures of the episodes, one row each by id (docs/measures.md); without pandas, a dict of dicts by id and name."""
+        from ._tables import measures_of
+
+        return measures_of(self)
+
     # Shown
 
     def to_pandas(self) -> pandas.DataFrame:

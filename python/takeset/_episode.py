@@ -115,6 +115,12 @@ class Episode:
         return self._store.labels(self.index)
 
     @property
+    def measures(self) -> dict[str, float | None]:
+        """Its measures by name, such as sharpness_p10 (docs/measures.md); None where one cannot be. Empty without a manifest that has them."""
+        found = (self.take or {}).get("measures") or {}
+        return {name: None if value is None else float(value) for name, value in found.items()}
+
+    @property
     def split(self) -> str | None:
         """train, valid or test; None where the file has no masks."""
         return self._store.split(self.index)

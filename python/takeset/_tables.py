@@ -30,6 +30,17 @@ def episodes_of(dataset: Dataset) -> pandas.DataFrame:
     return table
 
 
+def measures_of(dataset: Dataset) -> pandas.DataFrame | dict[str, dict[str, float | None]]:
+    """One row per episode, whether or not it has measures."""
+    found = {episode.id: episode.measures for episode in dataset}
+    try:
+        pd = _pandas()
+    except TakesetError:
+        return found
+    table: pandas.DataFrame = pd.DataFrame.from_dict(found, orient="index", dtype=float)
+    return table.rename_axis("id")
+
+
 def rows_of(episode: Episode) -> pandas.DataFrame:
     """One row per row of an episode."""
     pd = _pandas()

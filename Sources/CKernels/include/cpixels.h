@@ -36,4 +36,21 @@ void cpixels_blend_planes(
     const float *luma, const float *cb, const float *cr, struct cpixels_taps luma_taps, struct cpixels_taps chroma_taps,
     struct cpixels_matrix matrix, const uint16_t *table, size_t width, uint8_t *pixels);
 
+// Sums over pixels.
+struct cpixels_light {
+  uint64_t luma, bright;
+};
+struct cpixels_edges {
+  int64_t sum;
+  uint64_t squares;
+};
+
+// Writes the luma (299 R + 587 G + 114 B) / 1000, rounded half up, of `width` RGB pixels. Adds it up, and counts the pixels whose colors are
+// all `bright` or more.
+void cpixels_luma(const uint8_t *rgb, size_t width, uint8_t bright, uint8_t *luma, struct cpixels_light *light);
+
+// Adds up the Laplacian of a line of luma, the sum of a pixel's four neighbors minus four times itself, and its squares. The pixels before and
+// after the line are read, too.
+void cpixels_laplacian(const uint8_t *above, const uint8_t *line, const uint8_t *below, size_t width, struct cpixels_edges *edges);
+
 #endif

@@ -38,6 +38,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   /// Checksums of the deflated chunks, by array.
   private var checksums: [[UInt32]]
   private var attributes = AttributeList()
+  let measured: MeasuredImages?
+  private var readings = MeasuredImages.Readings()
 
   /// A worker's histogram, which the shard reads once the worker has stopped.
   private struct HistogramBox: @unchecked Sendable { let histogram: RasterHistogram }
@@ -47,6 +49,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     temporary = SealedFile.temporaryPath(for: path)
     // Images that keep the source's bytes are decoded for this alone.
     edges = EdgeAgreement(layout.episode, rows: layout.rasters.contains { $0.encoding == .source } ? 4 : 8)
+    measured = MeasuredImages(layout.rasters)
     unlink(temporary)
     isUnreadable = layout.rasters.map { _ in [] }
     moments = layout.rasters.map { _ in Moments() }
@@ -116,6 +119,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       if !isSame { for finding in cell.findings { findings.note(finding) } }
       if raster.stream.spec.kind == .image, !cell.isReadable, let finding = cell.findings.first { try checkReadable(index, finding) }
     }
+    if let reading = row.image { readings.add(reading) }
     rowsStored += 1
   }
 
@@ -166,6 +170,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     let examined = edgeRows.withLock { $0 }.sorted { $0.key < $1.key }.map(\.value)
     findings += [EdgeAgreement.finding(examined)].compactMap(\.self)
     for (array, sums) in columns.checksums { checksums[array] = sums }
+    let measures = try measures(columns.statistics)
     let statistics = try writeStatistics(columns.statistics)
     digests[layout.checksums] = try writeChecksums(statistics)
     var records: [ArrayRecord] = []
@@ -192,7 +197,24 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       output: OutputRecord(
         path: name, bytes: written.size, samples: rowCount, arrays: records.sorted { $0.path < $1.path }, structureDigest: structure,
         attributesDigest: attributes.digest),
-      findings: findings.sorted { $0.code.rawValue < $1.code.rawValue })
+      findings: findings.sorted { $0.code.rawValue < $1.code.rawValue }, measures: measures)
+  }
+
+  private func measures(_ vectors: [StreamName: Statistics]) throws -> Measures {
+    var measures = try Measures(layout.episode)
+    readings.write(to: &measures)
+    let (rows, rasters) = (Double(rowCount), layout.rasters)
+    func first(_ kind: StreamKind) -> Int? {
+      rasters.indices.filter { rasters[$0].stream.spec.kind == kind }.min { rasters[$0].name < rasters[$1].name }
+    }
+    if let image = first(.image) { measures[.imageMissing] = Double(isUnreadable[image].count(where: \.self)) / rows }
+    if let depth = first(.depth) {
+      measures[.depthValid] = Double(moments[depth].count) / (rows * Double(rasters[depth].stream.spec.elementCount))
+    }
+    if let (_, joints) = vectors.filter({ layout.episode.streams[$0.key]?.spec.kind == .angles }).min(by: { $0.key < $1.key }) {
+      measures[.jointsValid] = Double(joints.moments.reduce(0) { $0 + $1.count }) / (rows * Double(joints.channels))
+    }
+    return measures
   }
 
   /// A finding about images or depth maps that repeat, to the last bit, as those of no camera that sees anything: all of them, or, of images,

@@ -66,6 +66,7 @@ struct PreparedRow: Sendable {
   }
   /// Cells by raster.
   var cells: [Cell]
+  var image: ImageMeter.Reading?
 }
 
 /// Prepares rows of the rasters on one thread: reads, decodes, filters, counts, digests.
@@ -75,6 +76,7 @@ final class HDF5Worker: ShardWorker {
   private var cursors: [any SampleCursor]
   private var encoders: [Int: ChunkEncoder] = [:]
   private var jpeg: JPEGEncoder?
+  private var meter: ImageMeter?
   /// The chunks of the block that are not yet among the messages to be digested.
   private var undigested: [PreparedChunk] = []
   private let lanes = DigestLanes()
@@ -103,14 +105,24 @@ final class HDF5Worker: ShardWorker {
       return try range.map { row in
         var cells = [PreparedRow.Cell?](repeating: nil, count: order.count)
         for raster in order { cells[raster] = try cell(raster: raster, row: row, of: range) }
-        let prepared = PreparedRow(cells: cells.compactMap(\.self))
+        var prepared = PreparedRow(cells: cells.compactMap(\.self))
         examine(prepared, row)
+        prepared.image = measure(prepared, row)
         return prepared
       }
     }
     let bytes = rows.reduce(0) { $0 + $1.cells.reduce(0) { $0 + $1.samples.raw.count } }
     let shard = shard
     return PreparedBlock(rows: rows.count, bytes: bytes) { try shard.store(rows) }
+  }
+
+  private func measure(_ prepared: PreparedRow, _ row: Int) -> ImageMeter.Reading? {
+    guard let measured = shard.measured, row % measured.every == 0, prepared.cells[measured.raster].isReadable else { return nil }
+    let samples = prepared.cells[measured.raster].samples
+    var own = meter ?? ImageMeter(of: measured.size)
+    meter = nil
+    defer { meter = own }
+    return own.read(samples.pixels ?? samples.raw)
   }
 
   /// Compares the image of a row with its depth, if it is one of those that are examined.

@@ -104,6 +104,8 @@ package struct TakeRecord: Sendable, Equatable {
   package var verification: JSONValue?
   package var output: OutputRecord?
   package var additions: [Addition] = []
+  /// Of an episode that is written; `nil` where an earlier version has written it.
+  package var measures: Measures?
 
   package init(id: EpisodeID, reader: String?, outcome: Outcome, reason: String? = nil, findings: [Finding]) {
     (self.id, self.reader, self.outcome, self.reason, self.findings) = (id, reader, outcome, reason, findings)
@@ -169,6 +171,7 @@ package struct TakeRecord: Sendable, Equatable {
     id.addMembers(to: &members)
     if let details { members["details"] = .object(details) }
     if let verification { members["verification"] = verification }
+    if let measures { members["measures"] = measures.json }
     if !additions.isEmpty {
       members["additions"] = .array(
         additions.map {

@@ -21,6 +21,7 @@ extension TakeRecord {
     var (details, verification): ([String: JSONValue]?, JSONValue?)
     var output: OutputRecord?
     var additions: [Addition] = []
+    var measures: Measures?
     try json.members { key in
       switch key {
       case "id": texts[key] = try json.plainName()
@@ -38,6 +39,7 @@ extension TakeRecord {
       case "verification": verification = try json.optional { try json.value() }
       case "output": output = try json.optional { try OutputRecord(json) }
       case "additions": additions = try json.list { try Addition(json) }
+      case "measures": measures = try json.optional { try Measures(json) }
       default: return false
       }
       return true
@@ -49,7 +51,7 @@ extension TakeRecord {
     (variant, inputDigest) = (texts["variant"], digest)
     (inputs, streams) = (try lists.inputs.required("inputs"), try lists.streams.required("streams"))
     (alignment, steps) = (try lists.alignment.required("alignment"), try lists.steps.required("steps"))
-    (self.details, self.verification, self.output, self.additions) = (details, verification, output, additions)
+    (self.details, self.verification, self.output, self.additions, self.measures) = (details, verification, output, additions, measures)
   }
 }
 

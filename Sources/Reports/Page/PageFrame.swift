@@ -14,7 +14,8 @@ struct PageFrame {
     let all = [
       ("id", "Take", ""), ("outcome", "Outcome", ""), ("findings", "Findings", "codes"), ("split", "Split", "wide"),
       ("reader", "Reader", "wide"), ("task", "Task", "wide"), ("success", "Success", ""),
-      ("frames", "Frames", "number"), ("seconds", "Duration", "number"), ("missing", "Missing", "number wide"),
+      ("measure", "Measure", "number"), ("frames", "Frames", "number"), ("seconds", "Duration", "number"),
+      ("missing", "Missing", "number wide"),
       ("error", "Largest error", "number wide"),
       ("bytes", "Size", "number size"), ("verified", "Verification", "wide verified"),
     ]
@@ -24,10 +25,17 @@ struct PageFrame {
       case "split": summaries.contains { $0.split != nil }
       case "task": summaries.contains { $0.labels.task != nil }
       case "success": summaries.contains { $0.labels.success != nil }
+      case "measure": !measures.isEmpty
       case "verified": summaries.contains { $0.take.verification != nil }
       default: true
       }
     }
+  }
+
+  /// Names of the measures that any episode has.
+  private var measures: [String] {
+    let known = overview.summaries.reduce(into: Set()) { $0.formUnion($1.take.measures?.known.keys.map(\.self) ?? []) }
+    return Measures.Name.allCases.map(\.rawValue).filter(known.contains)
   }
 
   /// The page, with a block of JSON for each take.
@@ -116,6 +124,7 @@ struct PageFrame {
       \(omission.map { "<p class=\"note\">\($0)</p>" } ?? "")
       <noscript><p class="notice">The table of takes is made by a script in this page, which is switched off.</p></noscript>
       </section>
+      \(MeasureHistograms(overview.summaries).markup)
       \(overview.actions)
       <div class="columns"><div>\(overview.splits)\(overview.pipeline)\(overview.provenance)</div>\(overview.keys)</div>
       </main>
@@ -154,6 +163,13 @@ struct PageFrame {
       tasks.isEmpty || tasks.count > 100 ? "" : select("task", "Task", [("", "any")] + present(summaries.map { $0.labels.task ?? "none" }))
     let bySuccess: Markup =
       hasSuccess ? select("success", "Success", [("", "any"), ("yes", "yes"), ("no", "no"), ("none", "unknown")]) : ""
+    let byMeasure: Markup =
+      measures.isEmpty
+      ? ""
+      : """
+      \(select("measure", "Measure", [("", "none")] + measures.map { ($0, $0) }))\
+      <label class="bound">from<input id="from" type="number" step="any"></label><label class="bound">below<input id="to" type="number" step="any"></label>
+      """
     return """
       <form id="filters" role="search" aria-label="Filter takes">
       <label class="text">Text<input id="q" type="search" autocomplete="off" spellcheck="false"></label>
@@ -161,7 +177,7 @@ struct PageFrame {
       \(select("severity", "Severity", severities))\
       \(select("split", "Split", [("", "any")] + present(summaries.map { $0.split ?? "none" })))\
       \(select("reader", "Reader", [("", "any")] + present(summaries.map { $0.take.reader ?? "none" })))\
-      \(byTask)\(bySuccess)\
+      \(byTask)\(bySuccess)\(byMeasure)\
       \(select("code", "Finding", [("", "any")] + present(summaries.flatMap(\.codes).map(\.rawValue))))\
       \(select("size", "Rows", ["25", "50", "100", "500"].map { ($0, $0) }))\
       <button type="reset">Clear filters</button>

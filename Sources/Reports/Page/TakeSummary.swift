@@ -80,6 +80,8 @@ struct TakeSummary: Sendable {
     add("task", labels.task.map { .string($0) })
     add("success", labels.success.map { .string($0 ? "yes" : "no") })
     if !labels.tags.isEmpty { add("tags", .array(labels.tags.map { .string($0) })) }
+    let known = take.measures?.known ?? [:]
+    if !known.isEmpty { add("measures", .object(known.mapValues { .number($0) })) }
     add("problem", problem.map { .string($0) })
     add("bytes", take.output.map { .integer($0.bytes) })
     add("verified", VerificationBadge(take.verification).map { ["state": .string($0.state.rawValue), "text": .string($0.text)] })
@@ -185,6 +187,12 @@ struct TakeSummary: Sendable {
         add("path", "\(Figures.short(trajectory.length)) \(TrajectoryDrawing.unitWords(unit))")
       }
     }
+    add(
+      "measures",
+      take.measures.map { measures in
+        Measures.Name.allCases.compactMap { name in measures[name].map { "\(name.rawValue) \(JSONValue.number($0).canonicalText)" } }
+          .joined(separator: ", ")
+      })
     if let output = take.output {
       add("file", "\(output.path), \(Figures.bytes(output.bytes))")
       add("content sha256", output.contentDigest.description)

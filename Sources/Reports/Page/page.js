@@ -6,8 +6,8 @@ const rows = data.rows;
 rows.forEach((row, index) => { row.index = index; });
 const byId = (id) => document.getElementById(id);
 const columns = [...document.querySelectorAll("#table th[data-key]")];
-const defaults = { q: "", outcome: "", severity: "", split: "", reader: "", task: "", success: "", code: "", sort: "outcome", down: "", page: "1", size: "50", open: "" };
-const controls = ["q", "outcome", "severity", "split", "reader", "task", "success", "code", "size"].filter(byId);
+const defaults = { q: "", outcome: "", severity: "", split: "", reader: "", task: "", success: "", measure: "", from: "", to: "", code: "", sort: "outcome", down: "", page: "1", size: "50", open: "" };
+const controls = ["q", "outcome", "severity", "split", "reader", "task", "success", "measure", "from", "to", "code", "size"].filter(byId);
 let state = { ...defaults };
 let open = new Set();
 let printing = false;
@@ -64,6 +64,15 @@ function size(bytes) {
 
 const severities = { error: ["error"], warning: ["error", "warning"], info: ["error", "warning", "info"], none: ["none"] };
 
+const measure = (row) => (row.measures || {})[state.measure];
+
+// Whether the chosen measure of a row lies within the bounds.
+function isMeasured(row) {
+  if (!state.measure || state.from === "" && state.to === "") return true;
+  const value = measure(row);
+  return value !== undefined && (state.from === "" || value >= Number(state.from)) && (state.to === "" || value < Number(state.to));
+}
+
 function matches(row, words) {
   if (state.outcome && row.outcome !== state.outcome) return false;
   if (state.severity && !(severities[state.severity] || []).includes(row.severity)) return false;
@@ -71,6 +80,7 @@ function matches(row, words) {
   if (state.reader && (row.reader || "none") !== state.reader) return false;
   if (state.task && (row.task || "none") !== state.task) return false;
   if (state.success && (row.success || "none") !== state.success) return false;
+  if (!isMeasured(row)) return false;
   if (state.code && !row.codes.includes(state.code)) return false;
   if (!words.length) return true;
   const text = [row.id, row.reader, row.variant, row.outcome, row.reason, row.problem, row.split, row.verified && row.verified.text, row.task, ...row.tags || [], ...row.codes].join(" ").toLowerCase();
@@ -79,7 +89,7 @@ function matches(row, words) {
 
 const keys = {
   id: (row) => row.id, outcome: (row) => row.index, findings: (row) => row.codes.length, split: (row) => row.split, reader: (row) => row.reader,
-  task: (row) => row.task, success: (row) => row.success, frames: (row) => row.frames, seconds: (row) => row.seconds, missing: (row) => row.frames_missing,
+  task: (row) => row.task, success: (row) => row.success, measure, frames: (row) => row.frames, seconds: (row) => row.seconds, missing: (row) => row.frames_missing,
   error: (row) => row.alignment_error_ms, bytes: (row) => row.bytes, verified: (row) => row.verified && row.verified.text,
 };
 
@@ -210,12 +220,13 @@ function line(row) {
   const missing = row.gaps === undefined ? "" : row.gaps === 0 ? "0" : `${number(row.frames_missing)} in ${number(row.gaps)}`;
   const cells = {
     id: element("th", { scope: "row" }, button), outcome, findings, split: row.split || "", reader: row.reader || "", frames: number(row.frames),
-    task: row.task || "", success: row.success || "",
+    task: row.task || "", success: row.success || "", measure: measure(row) === undefined ? "" : String(measure(row)),
     seconds: row.seconds === undefined ? "" : `${number(row.seconds, 2)} s`, missing,
     error: row.alignment_error_ms === undefined ? "" : `${number(row.alignment_error_ms, 1)} ms`, bytes: size(row.bytes), verified,
   };
   const made = element("tr", { class: "take", id: `row-${row.index}` }, element("td", { class: "picture" }, thumbnail(row)));
   for (const column of columns) {
+    if (column.hidden) continue;
     const cell = cells[column.dataset.key];
     made.append(cell.tagName === "TD" || cell.tagName === "TH" ? cell : element("td", { class: column.className }, cell));
   }
@@ -223,7 +234,7 @@ function line(row) {
 }
 
 function detailLine(row) {
-  const content = element("td", { colspan: columns.length + 1 }, detail(row));
+  const content = element("td", { colspan: columns.filter((column) => !column.hidden).length + 1 }, detail(row));
   return element("tr", { class: "details", id: `details-${row.index}` }, content);
 }
 
@@ -240,6 +251,11 @@ function toggle(row) {
 }
 
 function show() {
+  for (const column of columns) {
+    if (column.dataset.key !== "measure") continue;
+    column.hidden = !state.measure;
+    column.querySelector("button").textContent = state.measure || "Measure";
+  }
   const found = selected();
   const perPage = printing ? found.length || 1 : Math.max(1, Number(state.size) || 50);
   const pages = Math.max(1, Math.ceil(found.length / perPage));

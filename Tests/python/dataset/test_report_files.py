@@ -184,7 +184,7 @@ def test_a_damaged_file_is_named_and_stops_nothing(takeset, copy, tmp_path, page
     assert found.details("partial")["strips"] and "problem" not in found.rows["partial"]
     assert "4 unreadable" in done.stdout
     # Every entry is one of these.
-    verdict = found.tree.one("title").text.partition(": ")[2]
+    verdict = found.tree.one("head").one("title").text.partition(": ")[2]
     assert "4 unreadable" in verdict and sum(int(part.split()[0]) for part in verdict.split(", ")) == len(found.rows)
 
 

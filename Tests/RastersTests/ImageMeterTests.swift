@@ -1,12 +1,12 @@
 import Model
 import Testing
 
-@testable import Transforms
+@testable import Rasters
 
-@Suite struct SharpnessTests {
+@Suite struct ImageMeterTests {
   private func variance(_ image: [UInt8], _ width: Int, _ height: Int) -> Double? {
-    var sharpness = Sharpness(of: ImageSize(width: width, height: height))
-    return sharpness.variance(image)
+    var meter = ImageMeter(of: ImageSize(width: width, height: height))
+    return meter.read(image)?.sharpness
   }
 
   private func gray(_ luma: [UInt8]) -> [UInt8] { luma.flatMap { [$0, $0, $0] } }
@@ -50,10 +50,18 @@ import Testing
   }
 
   @Test func oneInstanceMeasuresSeveralImages() {
-    var sharpness = Sharpness(of: ImageSize(width: 3, height: 3))
+    var meter = ImageMeter(of: ImageSize(width: 3, height: 3))
     let point = gray([0, 0, 0, 0, 10, 0, 0, 0, 0])
-    #expect(sharpness.variance(gray([9, 1, 3, 200, 4, 5, 6, 7, 255])) != nil)
-    #expect(sharpness.variance(point) == 27200.0 / 81)
+    #expect(meter.read(gray([9, 1, 3, 200, 4, 5, 6, 7, 255])) != nil)
+    #expect(meter.read(point)?.sharpness == 27200.0 / 81)
+  }
+
+  @Test func brightnessIsTheMeanLumaAndOverexposedAPixelOfWhichAllColorsAre() throws {
+    var meter = ImageMeter(of: ImageSize(width: 2, height: 2))
+    let found = meter.read([250, 250, 250, 249, 255, 255, 255, 255, 255, 0, 0, 255])
+    let reading = try #require(found)
+    #expect(reading.brightness == (250 + 253 + 255 + 29) / 4.0)
+    #expect(reading.overexposed == 0.5)
   }
 
   @Test func imagesOfAnotherSizeHaveNone() {

@@ -1,0 +1,42 @@
+#include "cpixels.h"
+
+// See blend.c.
+#if defined(__x86_64__) && defined(__GLIBC__) && !__has_feature(thread_sanitizer)
+#define VARIANTS __attribute__((target_clones("avx512bw,avx2,default")))
+#else
+#define VARIANTS
+#endif
+
+VARIANTS
+void cpixels_luma(const uint8_t *rgb, size_t width, uint8_t bright, uint8_t *luma, struct cpixels_light *light) {
+  // 255 times a line's length fits into the sums of 32 bits of a line of 2^24 pixels.
+  uint32_t sum = 0, count = 0;
+  for (size_t x = 0; x < width; x++) {
+    uint32_t r = rgb[3 * x], g = rgb[3 * x + 1], b = rgb[3 * x + 2];
+    // Division by 1000: 134218 / 2^27 is 1 / 1000 with an error that no sum of these colors shows, and nothing exceeds 32 bits.
+    uint32_t y = (((299 * r + 587 * g + 114 * b + 500) >> 3) * 134218u) >> 24;
+    luma[x] = (uint8_t)y;
+    sum += y;
+    count += (r >= bright) & (g >= bright) & (b >= bright);
+  }
+  light->luma += sum;
+  light->bright += count;
+}
+
+VARIANTS
+void cpixels_laplacian(const uint8_t *above, const uint8_t *line, const uint8_t *below, size_t width, struct cpixels_edges *edges) {
+  // A square is below 2^20, so that those of this many pixels fit into 32 bits.
+  enum { block = 2048 };
+  for (size_t start = 0; start < width; start += block) {
+    size_t end = start + block < width ? start + block : width;
+    int32_t sum = 0;
+    uint32_t squares = 0;
+    for (size_t x = start; x < end; x++) {
+      int32_t value = above[x] + below[x] + line[(ptrdiff_t)x - 1] + line[x + 1] - 4 * line[x];
+      sum += value;
+      squares += (uint32_t)(value * value);
+    }
+    edges->sum += sum;
+    edges->squares += squares;
+  }
+}

@@ -1,0 +1,19 @@
+package import Evidence
+package import Model
+
+extension Measures {
+  /// All measures by name, `null` for those that cannot be.
+  package var json: JSONValue {
+    .object(Dictionary(uniqueKeysWithValues: Name.allCases.map { ($0.rawValue, self[$0].map { .number($0) } ?? .null) }))
+  }
+
+  /// Reads what `json` writes; other names are skipped.
+  init(_ reader: JSONReader) throws {
+    self.init()
+    try reader.members { key in
+      guard let name = Name(rawValue: key) else { return false }
+      self[name] = try reader.optional { try reader.decimal() }
+      return true
+    }
+  }
+}
