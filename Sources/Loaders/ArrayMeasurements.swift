@@ -38,14 +38,19 @@ struct ArrayMeasurements: Sendable {
   var isAngles: Bool { kind == StreamKind.angles.word }
   var isVector: Bool { kind == StreamKind.vector.word }
 
+  /// Whether it has images that can be decoded, whatever their number.
+  var hasPixels: Bool { isImage && shape.count == 3 && shape[2] == 3 && rows > 0 && shape.allSatisfy { (1...16384).contains($0) } }
+
   /// Widest row whose numbers are looked at one by one.
   private static let widestRow = 1 << 12
   private static let blockBytes = 1 << 20
 
-  /// - Parameter mask: Whether each row is valid, where that is known.
-  init(_ name: String, _ dataset: HDF5Array, mask: [UInt8]?, digests: HDF5Array?) throws {
+  /// - Parameters:
+  ///   - kind: The kind of its numbers; by default what its attribute says.
+  ///   - mask: Whether each row is valid, where that is known.
+  init(_ name: String, _ dataset: HDF5Array, kind: String? = nil, mask: [UInt8]?, digests: HDF5Array?) throws {
     self.name = name
-    kind = try dataset.textAttribute("kind")
+    self.kind = try kind ?? dataset.textAttribute("kind")
     type = dataset.type?.numpyName
     rows = dataset.dims.first ?? 0
     unit = try dataset.textAttribute("unit") ?? ""

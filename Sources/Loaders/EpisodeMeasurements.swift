@@ -62,23 +62,22 @@ struct EpisodeMeasurements: Sendable {
       // Masks belong to the array whose name they extend.
       if name.hasSuffix("_valid"), names.contains(String(name.dropLast("_valid".count))) { continue }
       let dataset = try stored.observation(name)
-      if try dataset.textAttribute("kind") == StreamKind.confidence.word { continue }
-      var array = try ArrayMeasurements(name, dataset, mask: stored.mask(of: name), digests: stored.rowDigests(of: name))
+      let kind = try stored.kind(of: name, dataset)
+      if kind == StreamKind.confidence.word { continue }
+      var array = try ArrayMeasurements(name, dataset, kind: kind, mask: stored.mask(of: name), digests: stored.rowDigests(of: name))
       if array.isDepth { (array.greatest, array.shareAboveOne) = Self.range(of: name, statistics) }
       observations[name] = array
     }
     nextKeys = Set(try stored.nextObservationNames())
-    actions = try stored.actions().map { try ArrayMeasurements(StreamName.actions.rawValue, $0.array, mask: $0.mask, digests: nil) }
-    for array in Array(observations.values) + [actions].compactMap(\.self) where array.rows != rows { otherRows[array.name] = array.rows }
-    let stamps = try stored.times()
-    guard stamps.type == .int64 else {
-      throw HDF5Error(
-        call: "H5Dread", target: "timestamp_ns", message: "its times are \(stamps.type?.numpyName ?? "of an unknown type"), no <i8")
+    actions = try stored.actions().map {
+      try ArrayMeasurements(StreamName.actions.rawValue, $0.array, mask: $0.mask, digests: nil)
     }
-    let timestamps = try stamps.readAll(as: Int64.self).map { Timestamp(nanoseconds: $0) }
+    for array in Array(observations.values) + [actions].compactMap(\.self) where array.rows != rows { otherRows[array.name] = array.rows }
+    let timestamps = try stored.timestamps(rows: rows)
+    let stamps = stored.isForeign ? nil : try stored.times()
     times = TimeMeasurements(
-      timestamps, nominalRate: try stamps.textAttribute("nominal_rate_hz").flatMap { Double($0) },
-      tick: try stamps.integerAttribute("tick_ns") ?? 1)
+      timestamps, nominalRate: try stamps?.textAttribute("nominal_rate_hz").flatMap { Double($0) },
+      tick: try stamps?.integerAttribute("tick_ns") ?? 1)
     if let pose = observations.values.filter(\.isPose).min(by: { $0.name < $1.name }), pose.shape == [7] {
       poses = try PoseMeasurements(stored.observation(pose.name), at: timestamps, quality: stored.quality() ?? [])
       if poses?.extent ?? 0 > 0, rows >= Self.fewestRows { content = try stored.observation(pose.name).textAttribute("sha256") }

@@ -47,9 +47,7 @@ extension Measures {
   /// - Throws: what the source of the poses throws.
   package init(_ episode: Episode) throws {
     let times = episode.frames.timestamps
-    self[.rows] = Double(times.count)
-    if let first = times.first, let last = times.last { self[.seconds] = Double(last.since(first)) / 1e9 }
-    self[.rate] = episode.frames.cadence.rateHz
+    self.init(times: times, rate: episode.frames.cadence.rateHz)
     guard
       let (name, stream) = episode.streams.filter({ $0.value.spec.kind.poseFrame != nil }).min(by: { $0.key < $1.key }),
       stream.rows != nil
@@ -61,11 +59,17 @@ extension Measures {
     self[.jumps] = Double(episode.frames.quality.count { $0.contains(.poseJump) })
   }
 
+  package init(times: [Timestamp], rate: Double?) {
+    self[.rows] = Double(times.count)
+    if let first = times.first, let last = times.last { self[.seconds] = Double(last.since(first)) / 1e9 }
+    self[.rate] = rate
+  }
+
   /// The camera is still where it moves and turns more slowly than this, from a row to the first one that is `stillSeconds` later.
   private static let (stillSpeed, stillTurn, stillSeconds) = (0.02, 3.0, 0.2)
 
   /// Measures motion from rows to the next ones where both have a pose.
-  private mutating func measure(_ poses: [Pose?], at times: [Timestamp], isMetric: Bool) {
+  package mutating func measure(_ poses: [Pose?], at times: [Timestamp], isMetric: Bool) {
     func motion(_ row: Int, _ later: Int) -> (meters: Double, degrees: Double, seconds: Double)? {
       guard let a = poses[row], let b = poses[later] else { return nil }
       let seconds = Double(times[later].since(times[row])) / 1e9

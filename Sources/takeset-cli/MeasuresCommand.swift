@@ -2,41 +2,48 @@ import ArgumentParser
 import Datasets
 import Evidence
 import Foundation
+import Loaders
 import Model
+import Steps
 
 struct MeasuresCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "measures", abstract: "List the measures of a dataset's episodes: motion, sharpness, what is missing.",
     discussion: """
-      Numbers without a verdict, which a run records for each episode; docs/measures.md defines them. The table leaves out what no episode \
-      has. Episodes are chosen by them with select.
+      Numbers without a verdict, which a run records for each episode; docs/measures.md defines them. Those of a single file, such as a packed \
+      one or an HDF5 file of robomimic's layout that another program wrote, are computed from it. The table leaves out what no episode has. \
+      Episodes are chosen by them with select.
 
         takeset measures dataset/
         takeset measures dataset/ --csv > measures.csv
+        takeset measures low_dim.hdf5
         takeset select dataset/ --where 'measures.sharpness_p10 > 40' --output sharp/
       """)
 
-  @Argument(help: "A dataset directory.", completion: .directory)
-  var directory: String
+  @Argument(help: "A dataset directory, or an HDF5 file in robomimic's layout.", completion: .file())
+  var path: String
   @Flag(help: "Print JSON.")
   var json = false
   @Flag(help: "Print a table with a column for every measure, separated by commas.")
   var csv = false
+  @OptionGroup var jobs: JobOptions
 
   func validate() throws {
     if json, csv { throw ValidationError("--json and --csv exclude each other") }
   }
 
   func run() throws {
-    try checkIsFolder(directory)
-    let dataset = try Dataset(directory: directory)
-    let episodes = try dataset.written.map { ($0.id.text, try dataset.record(of: $0).measures) }
-    let unmeasured = episodes.count { $0.1 == nil }
-    if unmeasured > 0 {
-      standardError(
-        "note: \(counted(unmeasured, "episode")) of \(episodes.count) have no measures, as an earlier version of takeset wrote them; takeset run --replace converts them again"
-      )
-    }
+    let isFolder = try Directory.kind(at: path, followingLinks: true) == .directory
+    let found =
+      try isFolder
+      ? StoredMeasures.all(of: Dataset(directory: path), checks: CheckProcess.checks, threads: jobs.threads)
+      : StoredMeasures.all(in: path, threads: jobs.threads)
+    print(found.map { ($0.id, $0.measures) })
+    for episode in found { if let failure = episode.failure { standardError("error: \(episode.id): \(failure)") } }
+    if found.contains(where: { $0.failure != nil }) { throw ExitCode(65) }
+  }
+
+  private func print(_ episodes: [(String, Measures?)]) {
     if json {
       return standardOutput(
         JSONValue.object(Dictionary(episodes.map { ($0, ($1 ?? Measures()).json) }) { first, _ in first }).canonicalText)

@@ -22,7 +22,8 @@ struct VerifyCommand: ParsableCommand {
       With --for LOADER, verify does not check digests. It applies the rules of a loader instead, and says what would make \
       it stop (breaks) or learn less than it could (trains badly), each with the remedy. The rules of robomimic apply to \
       the dataset as it is; those of aloha, diffusion-policy and nerfstudio to what takeset export makes of it, and those \
-      of lerobot to what takeset export --to lerobot does. Exit code 2 if something breaks.
+      of lerobot to what takeset export --to lerobot does. A robomimic file that another program wrote is examined, too. Exit \
+      code 2 if something breaks.
 
         takeset verify --for robomimic dataset/
         takeset verify --for robomimic dataset/ --obs pose --obs camera_image

@@ -1,9 +1,9 @@
-import Model
-import Rasters
+package import Model
+package import Rasters
 
-/// The images of a shard that are measured while they are written: of the first camera by name, and of large images those of some rows, which
-/// costs less than a hundredth of decoding them. Images whose files are stored as they came are not decoded for it.
-struct MeasuredImages: Sendable {
+/// The images of a shard that are measured while they are written: of the first camera by name, and of large images those of some rows, so that
+/// a row costs the time of a small image. Images whose files are stored as they came are not decoded for it.
+package struct MeasuredImages: Sendable {
   let raster: Int
   let size: ImageSize
   /// Rows whose number is a multiple of this are measured.
@@ -17,22 +17,26 @@ struct MeasuredImages: Sendable {
     let images = rasters.indices.filter { rasters[$0].stream.spec.kind == .image }
     guard let raster = images.min(by: { rasters[$0].name < rasters[$1].name }), rasters[raster].sampleBytes != nil else { return nil }
     (self.raster, size) = (raster, rasters[raster].stream.spec.gridSize)
-    every = max(1, (size.width * size.height + Self.pixels - 1) / Self.pixels)
+    every = Self.every(size)
   }
 
+  package static func every(_ size: ImageSize) -> Int { max(1, (size.width * size.height + pixels - 1) / pixels) }
+
   /// The readings of the rows that were measured, in order.
-  struct Readings {
+  package struct Readings {
     private(set) var sharpness: [Double] = []
     private var brightness = 0.0
     private var overexposed = 0.0
 
-    mutating func add(_ reading: ImageMeter.Reading) {
+    package init() {}
+
+    package mutating func add(_ reading: ImageMeter.Reading) {
       sharpness.append(reading.sharpness)
       brightness += reading.brightness
       overexposed += reading.overexposed
     }
 
-    func write(to measures: inout Measures) {
+    package func write(to measures: inout Measures) {
       guard !sharpness.isEmpty else { return }
       measures[.sharpness] = Measures.quantile(0.1, of: sharpness)
       measures[.brightness] = brightness / Double(sharpness.count)

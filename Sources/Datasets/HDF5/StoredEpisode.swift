@@ -12,10 +12,18 @@ package import Model
 package struct StoredEpisode {
   package let demo: String
   package let data: Group
+  /// Of a file by another program, the same as `data`: what Takeset stores here is then absent.
   package let meta: Group
+  /// Whether another program wrote the file, in robomimic's layout.
+  package let isForeign: Bool
+  private let all: Group
 
   package init(_ root: Group, demo: String = ShardNames.demo) throws {
-    (self.demo, data, meta) = (demo, try root.group("\(ShardNames.allData)/\(demo)"), try root.group("\(ShardNames.allMeta)/\(demo)"))
+    self.demo = demo
+    all = try root.group(ShardNames.allData)
+    data = try all.group(demo)
+    isForeign = try root.textAttribute("format") != "takeset"
+    meta = isForeign ? data : try root.group("\(ShardNames.allMeta)/\(demo)")
   }
 
   /// The id of the episode; `nil` if another program has removed it.
@@ -29,6 +37,22 @@ package struct StoredEpisode {
 
   /// Times of the rows in nanoseconds, since the attribute `origin_ns`.
   package func times() throws -> HDF5Array { try meta.dataset(ShardNames.times) }
+
+  /// The same as timestamps. Those of a file by another program follow from the rate that robomimic's environments name, `control_freq` in
+  /// `env_args`; there are none where it names none.
+  package func timestamps(rows: Int) throws -> [Timestamp] {
+    guard isForeign else {
+      let stamps = try times()
+      guard stamps.type == .int64 else {
+        throw HDF5Error(
+          call: "H5Dread", target: "timestamp_ns", message: "its times are \(stamps.type?.numpyName ?? "of an unknown type"), no <i8")
+      }
+      return try stamps.readAll(as: Int64.self).map { Timestamp(nanoseconds: $0) }
+    }
+    let arguments = try all.textAttribute("env_args").flatMap { try? JSONReader(Array($0.utf8)).value() }
+    guard let rate = arguments?["env_kwargs"]?["control_freq"]?.double, (0.001...100_000).contains(rate), rows <= 1 << 30 else { return [] }
+    return (0..<rows).map { Timestamp(nanoseconds: Int64((Double($0) / rate * 1e9).rounded())) }
+  }
 
   /// Bits of each row; `nil` where another program has removed them.
   package func quality() throws -> [FrameQuality]? {
@@ -45,6 +69,17 @@ package struct StoredEpisode {
 
   /// Opens an array of `obs`. Its first axis is the rows.
   package func observation(_ name: String) throws -> HDF5Array { try data.dataset("\(ShardNames.observations)/\(name)") }
+
+  /// The kind of an observation's numbers, as Takeset names it or, of a file by another program, as robomimic's names and shapes say; `nil` for
+  /// an array that another program has added.
+  package func kind(of name: String, _ array: HDF5Array) throws -> String? {
+    if let word = try array.textAttribute("kind") { return word }
+    guard isForeign else { return nil }
+    let shape = array.dims.dropFirst()
+    if shape.count == 3, shape.last == 3, array.type == .uint8 { return StreamKind.image.word }
+    if shape.count == 3, shape.last == 1, name.contains("depth") { return StreamKind.depth.word }
+    return (name.hasSuffix("joint_pos") ? StreamKind.angles : .vector).word
+  }
 
   package var hasNextObservations: Bool { data.contains(ShardNames.nextObservations) }
 

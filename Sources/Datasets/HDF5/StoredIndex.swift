@@ -7,10 +7,13 @@ package struct StoredIndex {
   private let root: Group
   private let data: Group
 
-  /// `nil` for a file that Takeset did not write.
+  /// `nil` for a file that neither Takeset wrote nor another program in robomimic's layout.
   package init?(_ root: Group) throws {
-    guard try root.textAttribute("format") == "takeset", root.contains(ShardNames.allData) else { return nil }
+    guard root.contains(ShardNames.allData) else { return nil }
     (self.root, data) = (root, try root.group(ShardNames.allData))
+    if try root.textAttribute("format") == "takeset" { return }
+    let demos = try data.members().filter { $0.kind == .group }
+    guard let first = demos.first, try data.group(first.name).contains(ShardNames.observations) else { return nil }
   }
 
   /// The groups of the episodes in the order of their names, each with what its link names, relative to this file; `nil` where it is here.

@@ -216,19 +216,42 @@ def test_a_measure_that_there_is_not_is_said(takeset, dataset, tmp_path):
     assert "expected a number, found sharp" in takeset("select", dataset, "--where", "measures.rows > sharp", "--output", tmp_path / "out", check=64).stderr
 
 
-def test_datasets_of_before_have_none(takeset, dataset, tmp_path):
-    def forget(record):
-        for take in record["takes"]:
-            take.pop("measures", None)
+def forget(record):
+    """As an earlier version wrote it."""
+    for take in record["takes"]:
+        take.pop("measures", None)
 
+
+def close(own, other):
+    return {name: value if value is None else pytest.approx(value, rel=1e-5) for name, value in other.items()} == own
+
+
+def test_datasets_of_before_and_files_are_measured_when_they_are_listed(takeset, dataset, tmp_path):
+    found = recorded(dataset)
+    takeset("pack", dataset, "--output", tmp_path / "packed.h5", check=0)
     rewrite(dataset, forget)
-    run = takeset("measures", dataset, "--json", check=0)
-    assert "6 episodes of 6 have no measures" in run.stderr
-    assert {value for own in json.loads(run.stdout).values() for value in own.values()} == {None}
+    for path in [dataset, tmp_path / "packed.h5"]:
+        for jobs in [1, 2]:
+            own = json.loads(takeset("measures", path, "--json", "--jobs", jobs, check=0).stdout)
+            assert own.keys() == found.keys() and all(close(own[id], found[id]) for id in found)
+    one = json.loads(takeset("measures", dataset / "episodes/large.h5", "--json", check=0).stdout)
+    assert one.keys() == {"large"} and close(one["large"], found["large"])
     with package.open(dataset) as ds:
         assert ds[0].measures == {} and len(ds.measures) == 6
     takeset("report", dataset, "--output", tmp_path / "page.html", check=0)
     assert "no episode matches" in takeset("select", dataset, "--where", "measures.rows > 0", "--output", tmp_path / "out", check=None).stderr
+
+
+def test_a_damaged_shard_has_no_measures_and_the_others_have(takeset, dataset):
+    rewrite(dataset, forget)
+    shard = dataset / "episodes/jumps.h5"
+    data = bytearray(shard.read_bytes())
+    data[300] ^= 0xFF
+    shard.write_bytes(data)
+    run = takeset("measures", dataset, "--json", check=65)
+    own = json.loads(run.stdout)
+    assert set(own["jumps"].values()) == {None} and own["large"]["rows"] == 30
+    assert [line for line in run.stderr.splitlines() if line.startswith("error: jumps: ")]
 
 
 @pytest.mark.parametrize("value", ["many", True, [1], {"a": 1}])

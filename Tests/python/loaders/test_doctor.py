@@ -247,7 +247,7 @@ def test_what_is_no_dataset_is_refused(takeset, tmp_path):
     (tmp_path / "text.h5").write_text("text")
     assert "cannot be read as an HDF5 file" in takeset("verify", "--for", "robomimic", tmp_path / "text.h5", check=64).stderr
     h5py.File(tmp_path / "other.h5", "w").close()
-    assert "not a Takeset file" in takeset("verify", "--for", "robomimic", tmp_path / "other.h5", check=64).stderr
+    assert "has no episodes" in takeset("verify", "--for", "robomimic", tmp_path / "other.h5", check=64).stderr
 
 
 def test_commands_can_be_pasted_into_a_shell(clean, takeset, tmp_path):
