@@ -91,7 +91,7 @@ package struct ShardSummary: Sendable {
   package var findings: [Finding]
   package var measures: Measures
 
-  package init(output: OutputRecord, findings: [Finding], measures: Measures = Measures()) {
+  package init(output: OutputRecord, findings: [Finding], measures: Measures) {
     (self.output, self.findings, self.measures) = (output, findings, measures)
   }
 }

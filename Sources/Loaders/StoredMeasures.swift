@@ -135,7 +135,8 @@ extension Measures {
     self[.imageMissing] = Double(mask?.count { $0 == 0 } ?? 0) / Double(images.rows)
     var pixels = try StoredPixels(array, size, encoding: images.encoding)
     var readings = MeasuredImages.Readings()
-    for row in stride(from: 0, to: images.rows, by: MeasuredImages.every(size)) where mask.map({ row < $0.count && $0[row] != 0 }) ?? true {
+    for row in stride(from: 0, to: images.rows, by: MeasuredImages.every(of: images.rows, size))
+    where mask.map({ row < $0.count && $0[row] != 0 }) ?? true {
       if let reading = try pixels.measured(row: row) { readings.add(reading) }
     }
     readings.write(to: &self)

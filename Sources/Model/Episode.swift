@@ -180,6 +180,11 @@ package struct Episode: Sendable {
     return kept
   }
 
+  /// The first stream by name of those that are wanted.
+  package func firstStream(where isWanted: (SampleStream) -> Bool) -> (name: StreamName, stream: SampleStream)? {
+    streams.filter { isWanted($0.value) }.min { $0.key < $1.key }.map { ($0.key, $0.value) }
+  }
+
   /// Quality bits of each frame.
   ///
   /// - Parameter unreadable: For streams whose samples were read, whether each row has no readable sample.

@@ -23,7 +23,7 @@ package struct Measures: Sendable, Equatable {
 
   package init() {}
 
-  /// Values are kept to six significant digits, so that the last bit of a machine's mathematics is in no record.
+  /// Whole numbers are exact; others are kept to six significant digits, so that the last bit of a machine's mathematics is in no record.
   package subscript(_ name: Name) -> Double? {
     get { values[name] }
     set { values[name] = newValue.flatMap { $0.isFinite ? Self.rounded($0) : nil } }
@@ -32,10 +32,11 @@ package struct Measures: Sendable, Equatable {
   /// Those that the episode has, by name.
   package var known: [String: Double] { Dictionary(uniqueKeysWithValues: values.map { ($0.key.rawValue, $0.value) }) }
 
+  /// No episode has a measure beyond this.
+  package static let greatest = 1e15
+
   private static func rounded(_ value: Double) -> Double {
-    let digits = 5 - (value == 0 ? 0 : Int(log10(abs(value)).rounded(.down)))
-    guard (-300...300).contains(digits) else { return value }
-    return Double(String(format: "%.5e", value)) ?? value
+    value == value.rounded() ? value : Double(String(format: "%.5e", value)) ?? value
   }
 }
 
@@ -48,10 +49,7 @@ extension Measures {
   package init(_ episode: Episode) throws {
     let times = episode.frames.timestamps
     self.init(times: times, rate: episode.frames.cadence.rateHz)
-    guard
-      let (name, stream) = episode.streams.filter({ $0.value.spec.kind.poseFrame != nil }).min(by: { $0.key < $1.key }),
-      stream.rows != nil
-    else { return }
+    guard let (name, stream) = episode.firstStream(where: { $0.spec.kind.poseFrame != nil }), stream.rows != nil else { return }
     var reader = RowReader(episode)
     let poses = try (0..<reader.count).map { try reader.pose(name, at: $0) }
     let isMetric = stream.spec.kind.poseFrame?.unit.isMetric == true
@@ -81,12 +79,12 @@ extension Measures {
     }
     let steps = poses.indices.dropLast().compactMap { motion($0, $0 + 1) }
     guard !steps.isEmpty else { return }
-    self[.greatTurn] = Self.quantile(0.99, of: steps.map { $0.degrees / $0.seconds })
+    self[.greatTurn] = Statistics.quantile(0.99, of: steps.map { $0.degrees / $0.seconds })
     guard isMetric else { return }
     let path = steps.reduce(0) { $0 + $1.meters }
     self[.path] = path
     self[.meanSpeed] = path / steps.reduce(0) { $0 + $1.seconds }
-    self[.greatSpeed] = Self.quantile(0.99, of: steps.map { $0.meters / $0.seconds })
+    self[.greatSpeed] = Statistics.quantile(0.99, of: steps.map { $0.meters / $0.seconds })
     var (still, compared, later) = (0, 0, 0)
     for row in poses.indices {
       while later < poses.count, Double(times[later].since(times[row])) / 1e9 < Self.stillSeconds { later += 1 }
@@ -96,15 +94,5 @@ extension Measures {
       if found.meters / found.seconds < Self.stillSpeed, found.degrees / found.seconds < Self.stillTurn { still += 1 }
     }
     if compared > 0 { self[.still] = Double(still) / Double(compared) }
-  }
-
-  /// The quantile as NumPy's default defines it: linear between the two nearest ranks. `nil` of no values.
-  package static func quantile(_ q: Double, of values: [Double]) -> Double? {
-    guard !values.isEmpty else { return nil }
-    let sorted = values.sorted()
-    let position = Double(sorted.count - 1) * q
-    let rank = Int(position.rounded(.down))
-    let low = sorted[rank]
-    return low + (sorted[min(rank + 1, sorted.count - 1)] - low) * (position - Double(rank))
   }
 }

@@ -124,17 +124,17 @@ package struct Statistics: Sendable, Equatable {
 
   /// Quantiles, exact where the values are known, else clamped to the least and greatest value, which are exact.
   package func quantile(_ q: Double) -> [Double] {
-    if let values { return values.map { Self.quantile(q, of: $0) } }
+    if let values { return values.map { Self.quantile(q, of: $0.map { Double($0) }) } }
     return zip(moments, histograms).map { Swift.min(Swift.max($1.quantile(q), $0.min), $0.max) }
   }
 
-  /// The quantile as NumPy's default defines it: linear between the two nearest ranks.
-  private static func quantile(_ q: Double, of values: [Float]) -> Double {
+  /// The quantile as NumPy's default defines it: linear between the two nearest ranks. NaN without values.
+  package static func quantile(_ q: Double, of values: [Double]) -> Double {
     guard !values.isEmpty else { return .nan }
     let sorted = values.sorted()
     let position = Double(sorted.count - 1) * q
     let rank = Int(position.rounded(.down))
-    let (low, high) = (Double(sorted[rank]), Double(sorted[min(rank + 1, sorted.count - 1)]))
+    let (low, high) = (sorted[rank], sorted[min(rank + 1, sorted.count - 1)])
     let weight = position - Double(rank)
     return weight < 0.5 ? low + (high - low) * weight : high - (high - low) * (1 - weight)
   }

@@ -32,7 +32,7 @@ package struct ContactSheet {
       if !strips.isEmpty { legend.append("\(episode.id): \(strips.joined(separator: ", ")) of rows \(times.joined(separator: ", "))") }
     }
     func first(_ kind: StreamKind) -> SampleStream? {
-      episode.streams.filter { $0.value.spec.kind == kind && $0.value.rows != nil }.min { $0.key < $1.key }?.value
+      episode.firstStream { $0.spec.kind == kind && $0.rows != nil }?.stream
     }
     let image = first(.image), depth = first(.depth)
     if let image {

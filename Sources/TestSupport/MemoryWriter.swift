@@ -79,7 +79,7 @@ package struct MemoryWriter: Writer {
       let output = OutputRecord(
         path: name, bytes: 0, samples: episode.frames.count, arrays: arrays, structureDigest: Digest.of(""), attributesDigest: Digest.of("")
       )
-      return ShardSummary(output: output, findings: rows.findings)
+      return ShardSummary(output: output, findings: rows.findings, measures: try Measures(episode))
     }
   }
 

@@ -78,7 +78,7 @@ package struct Actions: Transform {
   /// Adds the derived streams of actions. Throws `TakeFailure` where the take lacks the numbers that an option names.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     func first(_ isWanted: (StreamKind) -> Bool) -> (StreamName, StreamSpec)? {
-      episode.streams.filter { isWanted($0.value.spec.kind) }.min { $0.key < $1.key }.map { ($0.key, $0.value.spec) }
+      episode.firstStream { isWanted($0.spec.kind) }.map { ($0.name, $0.stream.spec) }
     }
     var acting = episode
     acting.noteUnused(of, in: "of", of: Self.self, before: episode)

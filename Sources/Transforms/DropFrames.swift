@@ -62,7 +62,7 @@ extension Episode {
   /// - Throws: `TakeFailure` where images are not aligned yet, and for damage that fails the take anyway.
   fileprivate func sharpness() throws -> [Double?] {
     let absent = [Double?](repeating: nil, count: frames.count)
-    guard let (name, stream) = streams.filter({ $0.value.spec.kind == .image }).min(by: { $0.key < $1.key }) else { return absent }
+    guard let (name, stream) = firstStream(where: { $0.spec.kind == .image }) else { return absent }
     guard let rows = stream.rows else {
       throw TakeFailure(.notAligned, "the stream \(name) is not on the frames' timeline; place the step after align")
     }

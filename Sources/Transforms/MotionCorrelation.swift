@@ -231,6 +231,6 @@ extension MotionCorrelation {
 extension Episode {
   /// The poses of the phone; the first by name if several streams have poses.
   var bodyPose: SampleStream? {
-    streams.filter { $0.value.spec.kind.poseFrame != nil }.min { $0.key < $1.key }?.value
+    firstStream { $0.spec.kind.poseFrame != nil }?.stream
   }
 }

@@ -20,8 +20,7 @@ struct Stillness {
 
   /// - Throws: `TakeFailure` for an episode without poses.
   init(_ episode: Episode, distance: Double, angle: Double) throws {
-    let streams = episode.streams.filter { $0.value.spec.kind.poseFrame != nil }
-    guard let (name, stream) = streams.min(by: { $0.key < $1.key }) else {
+    guard let (name, stream) = episode.firstStream(where: { $0.spec.kind.poseFrame != nil }) else {
       throw TakeFailure(.streamMissing, "poses are needed to find where the camera stands still, and the take has none")
     }
     guard stream.rows != nil else {

@@ -24,7 +24,7 @@ package struct VerifyDepth: Transform {
   /// Measures every n-th depth map of the first depth stream by name. Throws `Rejection` below a threshold with `on-miss: reject`; the data
   /// never change.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
-    guard let stream = episode.streams.filter({ $0.value.spec.kind == .depth }).min(by: { $0.key < $1.key })?.value,
+    guard let stream = episode.firstStream(where: { $0.spec.kind == .depth })?.stream,
       let size = stream.spec.raster?.size
     else { return episode }
     var verified = episode

@@ -52,6 +52,8 @@ struct MeasuresCommand: ParsableCommand {
     let lines =
       [["episode"] + names.map(\.rawValue)]
       + episodes.map { id, measures in [id] + names.map { measures?[$0].map { JSONValue.number($0).canonicalText } ?? "" } }
-    for line in csv ? lines.map({ $0.map(commaSeparated).joined(separator: ",") }) : columned(lines) { standardOutput(line) }
+    // A file has the ids as they are; a terminal would obey what is in them.
+    let isFile = csv && isatty(STDOUT_FILENO) == 0
+    for line in csv ? lines.map({ $0.map(commaSeparated).joined(separator: ",") }) : columned(lines) { standardOutput(line, asIs: isFile) }
   }
 }

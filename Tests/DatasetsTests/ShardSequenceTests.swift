@@ -41,7 +41,7 @@ private final class LoggingShard: ShardWriter {
     log.add("close \(name)")
     if failsToClose { throw Failure() }
     let output = OutputRecord(path: name, bytes: 0, samples: 0, arrays: [], structureDigest: Digest.of(""), attributesDigest: Digest.of(""))
-    return ShardSummary(output: output, findings: [])
+    return ShardSummary(output: output, findings: [], measures: Measures())
   }
   func publish() { log.add("publish \(name)") }
   func abandon() { log.add("abandon \(name)") }

@@ -30,7 +30,7 @@ private final class NumberedShard: ShardWriter {
   func close() throws -> ShardSummary {
     let output = OutputRecord(
       path: "", bytes: 0, samples: blockCount, arrays: [], structureDigest: Digest.of(""), attributesDigest: Digest.of(""))
-    return ShardSummary(output: output, findings: [])
+    return ShardSummary(output: output, findings: [], measures: Measures())
   }
 
   /// The shard as the only one of its take.

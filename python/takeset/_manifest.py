@@ -204,8 +204,8 @@ def _require_take(path: str, take: Any) -> None:
     part, output = take.get("part"), take.get("output")
     _require(path, part is None or _is_count(part), f"the part of {id} is not a number")
     _require(path, output is None or isinstance(output, dict) and is_inside(output.get("path")), f"the shard of {id} is not in the dataset")
-    measures = take.get("measures") or {}
-    _require(path, isinstance(measures, dict) and all(map(_is_measure, measures.values())), f"the measures of {id} are not numbers")
+    measures = take.get("measures")
+    _require(path, measures is None or isinstance(measures, dict) and all(map(_is_measure, measures.values())), f"the measures of {id} are not numbers")
     _require_findings(path, take, str(id))
 
 
@@ -224,7 +224,7 @@ def _is_finding(entry: Any) -> bool:
 
 
 def _is_measure(value: Any) -> bool:
-    return value is None or isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e300
+    return value is None or isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 1e15
 
 
 def _is_count(value: Any) -> bool:

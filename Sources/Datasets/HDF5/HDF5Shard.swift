@@ -204,14 +204,12 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     var measures = try Measures(layout.episode)
     readings.write(to: &measures)
     let (rows, rasters) = (Double(rowCount), layout.rasters)
-    func first(_ kind: StreamKind) -> Int? {
-      rasters.indices.filter { rasters[$0].stream.spec.kind == kind }.min { rasters[$0].name < rasters[$1].name }
-    }
+    func first(_ kind: StreamKind) -> Int? { rasters.firstIndex { $0.stream.spec.kind == kind } }
     if let image = first(.image) { measures[.imageMissing] = Double(isUnreadable[image].count(where: \.self)) / rows }
     if let depth = first(.depth) {
       measures[.depthValid] = Double(moments[depth].count) / (rows * Double(rasters[depth].stream.spec.elementCount))
     }
-    if let (_, joints) = vectors.filter({ layout.episode.streams[$0.key]?.spec.kind == .angles }).min(by: { $0.key < $1.key }) {
+    if let name = layout.episode.firstStream(where: { $0.spec.kind == .angles })?.name, let joints = vectors[name] {
       measures[.jointsValid] = Double(joints.moments.reduce(0) { $0 + $1.count }) / (rows * Double(joints.channels))
     }
     return measures

@@ -119,10 +119,8 @@ final class HDF5Worker: ShardWorker {
   private func measure(_ prepared: PreparedRow, _ row: Int) -> ImageMeter.Reading? {
     guard let measured = shard.measured, row % measured.every == 0, prepared.cells[measured.raster].isReadable else { return nil }
     let samples = prepared.cells[measured.raster].samples
-    var own = meter ?? ImageMeter(of: measured.size)
-    meter = nil
-    defer { meter = own }
-    return own.read(samples.pixels ?? samples.raw)
+    if meter == nil { meter = ImageMeter(of: measured.size) }
+    return meter?.read(samples.pixels ?? samples.raw)
   }
 
   /// Compares the image of a row with its depth, if it is one of those that are examined.

@@ -1,26 +1,27 @@
 package import Model
 package import Rasters
 
-/// The images of a shard that are measured while they are written: of the first camera by name, and of large images those of some rows, so that
-/// a row costs the time of a small image. Images whose files are stored as they came are not decoded for it.
+/// The images of a shard that are measured while they are written: of the first camera by name, and of large images those of a few rows, so that
+/// measuring takes little of the time of converting. Images whose files are stored as they came are not decoded for it.
 package struct MeasuredImages: Sendable {
   let raster: Int
   let size: ImageSize
   /// Rows whose number is a multiple of this are measured.
   let every: Int
 
-  /// About the number of pixels that are measured of each row.
-  private static let pixels = 1 << 16
+  /// The number of pixels that are measured on average of a row, unless the episode would have fewer images measured than this.
+  private static let (pixels, fewest) = (8192, 16)
 
   /// `nil` where there is nothing to measure.
   init?(_ rasters: [ShardLayout.RasterArrays]) {
-    let images = rasters.indices.filter { rasters[$0].stream.spec.kind == .image }
-    guard let raster = images.min(by: { rasters[$0].name < rasters[$1].name }), rasters[raster].sampleBytes != nil else { return nil }
+    guard let raster = rasters.firstIndex(where: { $0.stream.spec.kind == .image }), rasters[raster].sampleBytes != nil else { return nil }
     (self.raster, size) = (raster, rasters[raster].stream.spec.gridSize)
-    every = Self.every(size)
+    every = Self.every(of: rasters[raster].rows.count, size)
   }
 
-  package static func every(_ size: ImageSize) -> Int { max(1, (size.width * size.height + pixels - 1) / pixels) }
+  package static func every(of rows: Int, _ size: ImageSize) -> Int {
+    max(1, min((size.width * size.height + pixels - 1) / pixels, rows / fewest))
+  }
 
   /// The readings of the rows that were measured, in order.
   package struct Readings {
@@ -38,7 +39,7 @@ package struct MeasuredImages: Sendable {
 
     package func write(to measures: inout Measures) {
       guard !sharpness.isEmpty else { return }
-      measures[.sharpness] = Measures.quantile(0.1, of: sharpness)
+      measures[.sharpness] = Statistics.quantile(0.1, of: sharpness)
       measures[.brightness] = brightness / Double(sharpness.count)
       measures[.overexposed] = overexposed / Double(sharpness.count)
     }

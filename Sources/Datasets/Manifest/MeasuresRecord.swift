@@ -12,8 +12,16 @@ extension Measures {
     self.init()
     try reader.members { key in
       guard let name = Name(rawValue: key) else { return false }
-      self[name] = try reader.optional { try reader.decimal() }
+      let value = try reader.optional { try reader.decimal() }
+      if let value, abs(value) > Self.greatest { throw ImplausibleMeasure(name: name, value: value) }
+      self[name] = value
       return true
     }
   }
+}
+
+private struct ImplausibleMeasure: Error, CustomStringConvertible {
+  var name: Measures.Name
+  var value: Double
+  var description: String { "the measure \(name.rawValue) cannot be \(value)" }
 }

@@ -36,8 +36,7 @@ struct ContactStrip: Sendable {
   static func strips(of episode: Episode, count: Int, depthOfEvery step: Int = 2, bytes: Int) throws -> [ContactStrip] {
     guard count > 0, episode.frames.count > 0 else { return [] }
     func first(_ kind: StreamKind) -> (name: StreamName, stream: SampleStream)? {
-      episode.streams.filter { $0.value.spec.kind == kind && $0.value.rows != nil && $0.value.spec.gridSize.width > 0 }
-        .min { $0.key < $1.key }.map { ($0.key, $0.value) }
+      episode.firstStream { $0.spec.kind == kind && $0.rows != nil && $0.spec.gridSize.width > 0 }
     }
     let image = first(.image), depth = first(.depth)
     let rows = self.rows(min(count, episode.frames.count), of: episode.frames.count)

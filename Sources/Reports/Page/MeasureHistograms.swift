@@ -3,21 +3,33 @@ import Model
 
 /// A histogram of the episodes for each measure. A bar is a link to its episodes in the table of takes.
 struct MeasureHistograms {
-  private let all: [(name: String, bins: HistogramDrawing.Bins)]
+  /// The edges of the bars as the links have them, so that a bar counts what its link leads to, and the number of episodes in each.
+  private struct Bars {
+    var name: String
+    var edges: [Double]
+    var counts: [Int]
+  }
+
+  private let all: [Bars]
   private static let (width, height, base) = (250.0, 78.0, 62.0)
 
-  /// Measures that all episodes agree on, or none has, are left out.
+  /// Measures that would have a single bar are left out.
   init(_ summaries: [TakeSummary]) {
     let measures = summaries.compactMap(\.take.measures)
     all = Measures.Name.allCases.compactMap { name in
-      HistogramDrawing.Bins(measures.compactMap { $0[name] }).flatMap { $0.counts.count > 1 ? (name.rawValue, $0) : nil }
+      let values = measures.compactMap { $0[name] }
+      guard let bins = HistogramDrawing.Bins(values), bins.counts.count > 1 else { return nil }
+      // A value at the edge of the last bin lies beyond it.
+      let edges = (0...(bins.counts.count + 1)).compactMap { Double(Self.edge(bins.start + Double($0) * bins.width)) }
+      let counts = zip(edges, edges.dropFirst()).map { from, to in values.count { from <= $0 && $0 < to } }
+      return Bars(name: name.rawValue, edges: edges, counts: counts)
     }
   }
 
   var markup: Markup {
     if all.isEmpty { return "" }
-    let figures = all.map { name, bins -> Markup in
-      "<figure><figcaption><code>\(name)</code></figcaption>\(Self.drawing(name, bins))</figure>"
+    let figures = all.map { bars -> Markup in
+      "<figure><figcaption><code>\(bars.name)</code></figcaption>\(Self.drawing(bars))</figure>"
     }
     return """
       <section aria-labelledby="measures"><h2 id="measures">Measures</h2>\
@@ -25,12 +37,13 @@ struct MeasureHistograms {
       """
   }
 
-  private static func drawing(_ name: String, _ bins: HistogramDrawing.Bins) -> Markup {
-    let across = Scale(bins.start...(bins.start + Double(bins.counts.count) * bins.width), from: 0, length: width)
-    let most = Double(bins.counts.max() ?? 1)
-    let bars = bins.counts.enumerated().map { index, count -> Markup in
+  private static func drawing(_ bars: Bars) -> Markup {
+    let (name, edges) = (bars.name, bars.edges)
+    let across = Scale(edges[0]...edges[edges.count - 1], from: 0, length: width)
+    let most = Double(bars.counts.max() ?? 1)
+    let boxes = bars.counts.enumerated().map { index, count -> Markup in
       if count == 0 { return "" }
-      let (from, to) = (bins.start + Double(index) * bins.width, bins.start + Double(index + 1) * bins.width)
+      let (from, to) = (edges[index], edges[index + 1])
       let tall = max(3, (base - 2) * Double(count) / most)
       let (x, wide) = (format(across(from) + 0.5), format(max(1, across(to) - across(from) - 1)))
       let words = "\(counted(count, "episode")) from \(Figures.short(from)) to \(Figures.short(to))"
@@ -47,7 +60,7 @@ struct MeasureHistograms {
     }
     return """
       <svg class="drawing" viewBox="0 0 \(format(width)) \(format(height))" width="250" height="78" role="group" aria-label="\(name)">\
-      \(bars.joined())<path class="axis" d="M0 \(format(base))H\(format(width))"/>\(ticks.joined())</svg>
+      \(boxes.joined())<path class="axis" d="M0 \(format(base))H\(format(width))"/>\(ticks.joined())</svg>
       """
   }
 

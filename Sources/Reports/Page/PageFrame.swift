@@ -210,6 +210,14 @@ struct PageFrame {
 
   // MARK: Data
 
+  /// The measures of each take in the order of `measures`; empty where it has none.
+  private var measured: [JSONValue] {
+    overview.summaries.map { summary in
+      guard let known = summary.take.measures?.known else { return [] }
+      return .array(measures.map { known[$0].map { .number($0) } ?? .null })
+    }
+  }
+
   private var data: JSONValue {
     let codes = Set(overview.summaries.flatMap(\.codes))
     let pages = codes.map { code in
@@ -217,7 +225,7 @@ struct PageFrame {
     }
     return [
       "rows": .array(overview.summaries.map(\.row)), "codes": .object(Dictionary(uniqueKeysWithValues: pages)),
-      "reload": live.map { .number($0.interval) } ?? .null,
+      "measures": .array(measures.map { .string($0) }), "measured": .array(measured), "reload": live.map { .number($0.interval) } ?? .null,
     ]
   }
 }

@@ -85,7 +85,7 @@ package struct ReportPage: Sendable {
     var summaries = page.read(source, ReportCache(), drawingLimit: 0)
     summaries.sort { $0.precedes($1) }
     return [
-      "record_sha256": JSONValue(source.recordDigest), "takes": .array(summaries.map(\.row)),
+      "record_sha256": JSONValue(source.recordDigest), "takes": .array(summaries.map(\.rowWithMeasures)),
       "findings": .array((source.record?.findings ?? []).map(\.json)),
     ]
   }

@@ -63,7 +63,14 @@ struct TakeSummary: Sendable {
 
   // MARK: JSON
 
-  /// The take's line in the table; `--json` prints it too.
+  /// The take's line with its measures, as `--json` prints it. A page has the measures of all takes in a table, which is a third as long.
+  var rowWithMeasures: JSONValue {
+    var members = row.object ?? [:]
+    if let known = take.measures?.known, !known.isEmpty { members["measures"] = .object(known.mapValues { .number($0) }) }
+    return .object(members)
+  }
+
+  /// The take's line in the table.
   var row: JSONValue {
     var members: [String: JSONValue] = [
       "id": .string(take.id.text), "outcome": .string(take.outcome.rawValue), "severity": .string(severity),
@@ -80,8 +87,6 @@ struct TakeSummary: Sendable {
     add("task", labels.task.map { .string($0) })
     add("success", labels.success.map { .string($0 ? "yes" : "no") })
     if !labels.tags.isEmpty { add("tags", .array(labels.tags.map { .string($0) })) }
-    let known = take.measures?.known ?? [:]
-    if !known.isEmpty { add("measures", .object(known.mapValues { .number($0) })) }
     add("problem", problem.map { .string($0) })
     add("bytes", take.output.map { .integer($0.bytes) })
     add("verified", VerificationBadge(take.verification).map { ["state": .string($0.state.rawValue), "text": .string($0.text)] })
@@ -187,12 +192,6 @@ struct TakeSummary: Sendable {
         add("path", "\(Figures.short(trajectory.length)) \(TrajectoryDrawing.unitWords(unit))")
       }
     }
-    add(
-      "measures",
-      take.measures.map { measures in
-        Measures.Name.allCases.compactMap { name in measures[name].map { "\(name.rawValue) \(JSONValue.number($0).canonicalText)" } }
-          .joined(separator: ", ")
-      })
     if let output = take.output {
       add("file", "\(output.path), \(Figures.bytes(output.bytes))")
       add("content sha256", output.contentDigest.description)

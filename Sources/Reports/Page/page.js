@@ -3,7 +3,10 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
 const rows = data.rows;
-rows.forEach((row, index) => { row.index = index; });
+rows.forEach((row, index) => {
+  row.index = index;
+  row.measures = new Map(data.measures.map((name, place) => [name, data.measured[index][place]]).filter(([, value]) => typeof value === "number"));
+});
 const byId = (id) => document.getElementById(id);
 const columns = [...document.querySelectorAll("#table th[data-key]")];
 const defaults = { q: "", outcome: "", severity: "", split: "", reader: "", task: "", success: "", measure: "", from: "", to: "", code: "", sort: "outcome", down: "", page: "1", size: "50", open: "" };
@@ -64,7 +67,7 @@ function size(bytes) {
 
 const severities = { error: ["error"], warning: ["error", "warning"], info: ["error", "warning", "info"], none: ["none"] };
 
-const measure = (row) => (row.measures || {})[state.measure];
+const measure = (row) => row.measures.get(state.measure);
 
 // Whether the chosen measure of a row lies within the bounds.
 function isMeasured(row) {
@@ -101,9 +104,12 @@ function compare(a, b, key) {
   return (state.down ? -order : order) || a.index - b.index;
 }
 
+// The column that is sorted by: one that is shown.
+function sorting() { return keys[state.sort] && (state.sort !== "measure" || state.measure) ? state.sort : "outcome"; }
+
 function selected() {
   const words = state.q.toLowerCase().split(/\s+/).filter(Boolean);
-  const key = keys[state.sort] ? state.sort : "outcome";
+  const key = sorting();
   return rows.filter((row) => matches(row, words)).sort((a, b) => compare(a, b, key));
 }
 
@@ -188,7 +194,8 @@ function detail(row) {
   if (take.streams) add(streamTable(take));
   if (row.outcome === "written" && !row.problem && take.omitted) add(element("p", { class: "note" }, take.omitted));
   const facts = element("dl", { class: "facts" });
-  for (const [name, value] of take.facts) facts.append(element("dt", {}, name), element("dd", {}, value));
+  const measures = [...row.measures].map(([name, value]) => `${name} ${value}`).join(", ");
+  for (const [name, value] of [...take.facts, ...measures ? [["measures", measures]] : []]) facts.append(element("dt", {}, name), element("dd", {}, value));
   add(facts);
   return made;
 }
@@ -274,7 +281,7 @@ function show() {
   for (const [id, isAtEnd] of [["first", page === 1], ["previous", page === 1], ["next", page === pages], ["last", page === pages]]) byId(id).disabled = isAtEnd;
   byId("last").dataset.page = pages;
   for (const column of columns) {
-    const isSorted = column.dataset.key === (keys[state.sort] ? state.sort : "outcome");
+    const isSorted = column.dataset.key === sorting();
     if (isSorted) column.setAttribute("aria-sort", state.down ? "descending" : "ascending"); else column.removeAttribute("aria-sort");
   }
   remember();
@@ -295,6 +302,8 @@ function recall() {
   const given = new URLSearchParams(location.hash.slice(1));
   state = { ...defaults };
   for (const key of Object.keys(defaults)) if (given.has(key)) state[key] = given.get(key);
+  if (!data.measures.includes(state.measure)) state.measure = "";
+  for (const bound of ["from", "to"]) if (!state.measure || !Number.isFinite(Number(state[bound]))) state[bound] = "";
   open = new Set(state.open.split("\n").filter(Boolean));
   for (const key of controls) byId(key).value = state[key];
 }
@@ -306,7 +315,11 @@ function change(changes) {
 
 for (const key of controls) {
   const event = key === "q" ? "input" : "change";
-  byId(key).addEventListener(event, () => change({ [key]: byId(key).value, page: "1" }));
+  byId(key).addEventListener(event, () => {
+    // Bounds of one measure say nothing of another.
+    if (key === "measure") for (const bound of ["from", "to"]) state[bound] = byId(bound).value = "";
+    change({ [key]: byId(key).value, page: "1" });
+  });
 }
 byId("filters").addEventListener("submit", (event) => event.preventDefault());
 byId("filters").addEventListener("reset", (event) => {
@@ -335,6 +348,7 @@ addEventListener("hashchange", () => {
   if (document.getElementById(location.hash.slice(1))) return;
   recall();
   show();
+  byId("takes").focus({ preventScroll: true });
   byId("takes").scrollIntoView();
 });
 // On paper there are no pages of a table.

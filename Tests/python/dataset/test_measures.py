@@ -31,7 +31,7 @@ def pixels(stored):
 def of_images(images, valid):
     """By SciPy: sharpness, brightness and overexposed pixels of the rows that are measured."""
     first = pixels(images[int(np.flatnonzero(valid)[0])])
-    every = max(1, -(-first.shape[0] * first.shape[1] // (1 << 16)))
+    every = max(1, min(-(-first.shape[0] * first.shape[1] // 8192), len(images) // 16))
     found = []
     for row in range(0, len(images), every):
         if not valid[row]:
@@ -69,10 +69,19 @@ def of_motion(poses, times, is_metric):
     return found
 
 
+def rate(times):
+    """The nominal rate, or else the slope of the number of periods since the first row over the time."""
+    if "nominal_rate_hz" in times.attrs:
+        return float(times.attrs["nominal_rate_hz"])
+    steps = np.diff(times[:])
+    period = steps[steps < 1.75 * np.median(steps)].mean()
+    return 1e9 / np.polyfit(np.rint((times[:] - times[0]) / period), times[:].astype(float), 1)[0]
+
+
 def expected(demo, meta):
-    """All measures but the rate, from the arrays of an episode."""
+    """All measures, from the arrays of an episode."""
     times, obs = meta["timestamp_ns"][:], demo["obs"]
-    found = dict.fromkeys(NAMES) | {"rows": len(times), "seconds": (times[-1] - times[0]) / 1e9}
+    found = dict.fromkeys(NAMES) | {"rows": len(times), "seconds": (times[-1] - times[0]) / 1e9, "rate_hz": rate(meta["timestamp_ns"])}
     kinds = {}
     for name in sorted(obs, reverse=True):
         kinds[obs[name].attrs.get("kind")] = name
@@ -94,10 +103,7 @@ def assert_measured(dataset):
     assert set(found) == set(arrays)
     for id, (demo, meta) in arrays.items():
         assert list(found[id]) == sorted(NAMES)
-        own = dict(found[id])
-        own.pop("rate_hz")
-        wanted = expected(demo, meta)
-        wanted.pop("rate_hz")
+        own, wanted = found[id], expected(demo, meta)
         assert {name for name, value in own.items() if value is None} == {name for name, value in wanted.items() if value is None}, id
         for name, value in wanted.items():
             assert value is None or own[name] == pytest.approx(value, rel=2e-5, abs=1e-9), (id, name)
@@ -254,10 +260,18 @@ def test_a_damaged_shard_has_no_measures_and_the_others_have(takeset, dataset):
     assert [line for line in run.stderr.splitlines() if line.startswith("error: jumps: ")]
 
 
-@pytest.mark.parametrize("value", ["many", True, [1], {"a": 1}])
+def test_a_table_in_a_file_has_the_ids_as_they_are(takeset, tmp_path):
+    name = "rtl\u202ex, \"y\""
+    takeset.simulate(tmp_path / "takes" / name, "--seconds", 0.2, "--size", "16x12")
+    takeset.convert(tmp_path / "takes", output=tmp_path / "out")
+    assert [line["episode"] for line in csv.DictReader(io.StringIO(takeset("measures", tmp_path / "out", "--csv", check=0).stdout))] == list(recorded(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("value", ["many", True, [1], {"a": 1}, 1e16, -1e300])
 def test_measures_that_are_no_numbers_are_damage(takeset, dataset, value):
     rewrite(dataset, lambda record: record["takes"][0].update(measures={"rows": value}))
     run = takeset("measures", dataset, check=64)
-    assert "manifest.json" in run.stderr and "number" in run.stderr
+    assert "manifest.json" in run.stderr and ("number" in run.stderr or "cannot be" in run.stderr)
+    assert takeset("report", dataset, "--json", check=None).returncode != -5
     with pytest.raises(package.TakesetError, match="the measures of .* are not numbers"):
         package.open(dataset)[0].measures  # noqa: B018

@@ -114,31 +114,40 @@ def test_columns_sort_in_both_directions(load):
 
 def test_bars_of_measures_lead_to_their_episodes(load):
     page = load("many.html")
-    values = {row["id"]: row["measures"] for row in page.evaluate("data.rows")}
+    values = page.evaluate("Object.fromEntries(data.rows.map((row) => [row.id, Object.fromEntries(row.measures)]))")
     for figure in page.locator(".measures figure").all():
         name, found = figure.locator("code").inner_text(), []
         for number in range(figure.locator("a").count()):
             link = figure.locator("a").nth(number)
             link.focus()
             page.keyboard.press("Enter")
-            page.wait_for_function("(link) => location.hash === link.getAttribute('href')", arg=link.element_handle())
-            sync_api.expect(page.locator("#measure")).to_have_value(name)
-            low, high = float(page.input_value("#from")), float(page.input_value("#to"))
+            _, low, high = (part.partition("=")[2] for part in link.get_attribute("href").split("&"))
+            # The page follows the address when its event arrives, after the key.
+            for control, value in [("measure", name), ("from", low), ("to", high)]:
+                sync_api.expect(page.locator(f"#{control}")).to_have_value(value)
+            low, high = float(low), float(high)
             chosen = [id for id, own in values.items() if name in own and low <= own[name] < high]
             found += chosen
             count = page.locator("#count").inner_text()
             assert count == f"{len(chosen)} of {MANY} entries" and link.get_attribute("aria-label").startswith(f"{name}: {len(chosen)} episode")
         assert sorted(found) == sorted(id for id, own in values.items() if name in own), name
-    page.fill("#to", "")
-    page.fill("#from", "")
-    page.locator("#from").dispatch_event("change")
+    assert page.evaluate("document.activeElement.id") == "takes"
     page.select_option("#measure", "sharpness_p10")
+    assert page.input_value("#from") == page.input_value("#to") == "" and page.locator("#count").inner_text() == f"{MANY} entries"
     page.click("th[data-key=measure] button")
     ids = shown(page)
     sharpness = [values[id].get("sharpness_p10", float("inf")) for id in ids]
     assert sharpness == sorted(sharpness) and page.locator("th[data-key=measure] button").inner_text() == "sharpness_p10"
     page.click("button[type=reset]")
     assert page.locator("th[data-key=measure]").is_hidden() and page.locator("#rows > tr.take").first.locator("td, th").count() == page.locator("#table thead th:visible, #table thead td").count()
+
+
+@pytest.mark.parametrize("fragment", ["#measure=constructor", "#measure=__proto__&from=1", "#measure=x&from=a&to=b", "#sort=measure", "#from=3"])
+def test_measures_that_there_are_not_choose_nothing(load, fragment):
+    page = load("many.html", fragment)
+    assert page.locator("#count").inner_text() == f"{MANY} entries" and page.locator("th[data-key=measure]").is_hidden()
+    assert page.input_value("#measure") == page.input_value("#from") == page.input_value("#to") == ""
+    assert page.get_attribute("th[data-key=outcome]", "aria-sort") == "ascending"
 
 
 def test_details_show_images_and_drawings(load):
