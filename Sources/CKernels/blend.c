@@ -1,16 +1,10 @@
 #include <string.h>
 
 #include "cpixels.h"
+#include "variants.h"
 
-// Each function is compiled for several processor generations, and the loader selects one: rows take less than half the time with AVX2.
-// Swift cannot do this for a single function. Without contraction, and with sums in one order, all variants give the same bytes.
-// The loader selects before the thread sanitizer is ready, which its code in the selecting function would crash on.
+// Rows take less than half the time with AVX2. Without contraction, and with sums in one order, all variants give the same bytes.
 #pragma STDC FP_CONTRACT OFF
-#if defined(__x86_64__) && defined(__GLIBC__) && !__has_feature(thread_sanitizer)
-#define VARIANTS __attribute__((target_clones("avx512bw,avx2,default")))
-#else
-#define VARIANTS
-#endif
 
 // Sums that stay in registers, of a block of columns at a time.
 #define BLEND_ROWS(type)                                                                 \

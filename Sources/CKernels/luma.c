@@ -1,11 +1,5 @@
 #include "cpixels.h"
-
-// See blend.c.
-#if defined(__x86_64__) && defined(__GLIBC__) && !__has_feature(thread_sanitizer)
-#define VARIANTS __attribute__((target_clones("avx512bw,avx2,default")))
-#else
-#define VARIANTS
-#endif
+#include "variants.h"
 
 VARIANTS
 void cpixels_luma(const uint8_t *rgb, size_t width, uint8_t bright, uint8_t *luma, struct cpixels_light *light) {

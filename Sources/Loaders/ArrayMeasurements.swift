@@ -1,3 +1,4 @@
+import Datasets
 import Foundation
 import HDF5
 import Model
@@ -53,6 +54,9 @@ struct ArrayMeasurements: Sendable {
     self.kind = try kind ?? dataset.textAttribute("kind")
     type = dataset.type?.numpyName
     rows = dataset.dims.first ?? 0
+    guard rows <= StoredEpisode.mostRows else {
+      throw HDF5Error(call: "H5Dread", target: name, message: "\(name) claims \(rows) rows; at most \(StoredEpisode.mostRows) are read")
+    }
     unit = try dataset.textAttribute("unit") ?? ""
     shape = Array(dataset.dims.dropFirst())
     if dataset.type == .bytes {

@@ -67,7 +67,10 @@ extension Measures {
   /// Measures an episode of an open file. Throws `HDF5Error` for one that is damaged.
   package init(_ stored: StoredEpisode) throws {
     let names = try stored.observationNames()
-    let rows = Int(min(max(try stored.rowCount() ?? 0, 0), 1 << 40))
+    let rows = Int(clamping: try stored.rowCount() ?? 0)
+    guard (0...StoredEpisode.mostRows).contains(rows) else {
+      throw HDF5Error(call: "H5Aread", target: stored.demo, message: "it claims \(rows) rows; at most \(StoredEpisode.mostRows) are read")
+    }
     let times = try stored.timestamps(rows: rows)
     let nominal = stored.isForeign ? nil : try stored.times().textAttribute("nominal_rate_hz").flatMap { Double($0) }
     self.init(times: times, rate: Cadence(times, nominalRate: nominal).rateHz)

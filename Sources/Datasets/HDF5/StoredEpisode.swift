@@ -32,6 +32,9 @@ package struct StoredEpisode {
   /// Returns the name of the reader that read the take; `nil` if another program has removed it.
   package func reader() throws -> String? { try data.textAttribute(ShardNames.reader) }
 
+  /// Rows that an episode can have: four days at 30 Hz. A file may claim any number without having them.
+  package static let mostRows = 10_000_000
+
   /// The number of rows, which another program may have set to any number.
   package func rowCount() throws -> Int64? { try data.integerAttribute(ShardNames.rowCount) }
 
@@ -50,7 +53,9 @@ package struct StoredEpisode {
       return try stamps.readAll(as: Int64.self).map { Timestamp(nanoseconds: $0) }
     }
     let arguments = try all.textAttribute("env_args").flatMap { try? JSONReader(Array($0.utf8)).value() }
-    guard let rate = arguments?["env_kwargs"]?["control_freq"]?.double, (0.001...100_000).contains(rate), rows <= 1 << 30 else { return [] }
+    guard let rate = arguments?["env_kwargs"]?["control_freq"]?.double, (0.001...100_000).contains(rate), rows <= Self.mostRows else {
+      return []
+    }
     return (0..<rows).map { Timestamp(nanoseconds: Int64((Double($0) / rate * 1e9).rounded())) }
   }
 

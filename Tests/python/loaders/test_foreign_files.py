@@ -113,7 +113,16 @@ def wrong_counts(file):
     del file["data/demo_1"].attrs["num_samples"]
 
 
-@pytest.mark.parametrize("change", [odd_shapes, wrong_counts], ids=lambda change: change.__name__)
+def claims(file):
+    """More rows than any file could have, of which nothing is stored."""
+    for demo in file["data"].values():
+        demo.attrs["num_samples"] = 1 << 40
+        for name, shape, kind in [("agentview_image", (84, 84, 3), np.uint8), ("robot0_eef_pos", (3,), float), ("robot0_joint_pos", (7,), float)]:
+            del demo["obs"][name]
+            demo["obs"].create_dataset(name, (1 << 40, *shape), kind, chunks=(1, *shape))
+
+
+@pytest.mark.parametrize("change", [odd_shapes, wrong_counts, claims], ids=lambda change: change.__name__)
 def test_odd_files_have_what_they_have(takeset, tmp_path, change):
     path = write(tmp_path / "odd.hdf5", change)
     for arguments in [["measures", path, "--json"], ["verify", "--for", "robomimic", path, "--json"]]:
