@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -113,12 +114,15 @@ class TusStub:
             fault = self.faults.get(http.command, []) and self.faults[http.command].pop(0)
             self.arrived.notify_all()
         try:
-            self.respond(http, request, fault)
+            answer = self.respond(http, request, fault)
         finally:
+            # Before the answer: a client that has it sends its next request at once.
             with self.lock:
                 self.active -= http.command == "PATCH"
+        answer()
 
     def respond(self, http, request, fault):
+        """Does what is asked, and returns what answers it."""
         if fault and fault.hold:
             fault.hold.wait(3600)
         length = int(request.headers.get("content-length", 0))
@@ -128,21 +132,21 @@ class TusStub:
                 upload = self.uploads.get(http.path.rsplit("/", 1)[-1])
                 if upload and request.offset == len(upload["data"]):
                     upload["data"] += data
-            return self.reset(http)
+            return partial(self.reset, http)
         body = http.rfile.read(length)
         request.body_bytes = len(body)
         if self.pause and http.command == "PATCH":
             time.sleep(self.pause)
         if fault and fault.status:
-            return self.answer(http, fault.status, fault.headers, fault.body)
+            return partial(self.answer, http, fault.status, fault.headers, fault.body)
         if self.key and http.command != "OPTIONS" and request.headers.get("authorization") != f"Bearer {self.key}":
-            return self.error(http, 401, "An API key is needed", {"WWW-Authenticate": 'Basic realm="takeset", charset="UTF-8"'})
+            return partial(self.error, http, 401, "An API key is needed", {"WWW-Authenticate": 'Basic realm="takeset", charset="UTF-8"'})
         with self.arrived:
             status, headers, data = self.act(http, request, body)
             self.arrived.notify_all()
         if fault and fault.lose_answer:
-            return self.reset(http)
-        self.answer(http, status, {**headers, **(fault.headers if fault else {})}, data)
+            return partial(self.reset, http)
+        return partial(self.answer, http, status, {**headers, **(fault.headers if fault else {})}, data)
 
     def act(self, http, request, body):
         resumable = {"Tus-Resumable": "1.0.0"}

@@ -1,4 +1,5 @@
 import Foundation
+import Synchronization
 
 /// Files and folders that are on the disk when a call returns.
 enum DurableFile {
@@ -38,9 +39,12 @@ enum DurableFile {
     if mkdir(path, 0o750) != 0, errno != EEXIST { throw failure("create", path) }
   }
 
-  /// Removes a folder and everything in it; what is not there is fine.
+  private static let removal = Mutex(())
+
+  /// Removes a folder and everything in it; what is not there is fine. One at a time: of two tasks that remove the same folder, one would
+  /// stop at a file that the other has removed, and return while there still is a folder.
   static func removeFolder(_ path: String) {
-    try? FileManager.default.removeItem(atPath: path)
+    removal.withLock { _ in try? FileManager.default.removeItem(atPath: path) }
   }
 
   /// Makes a folder and those above it, which are on the disk when it returns.
