@@ -69,9 +69,7 @@ struct EpisodeMeasurements: Sendable {
       observations[name] = array
     }
     nextKeys = Set(try stored.nextObservationNames())
-    actions = try stored.actions().map {
-      try ArrayMeasurements(StreamName.actions.rawValue, $0.array, mask: $0.mask, digests: nil)
-    }
+    actions = try stored.actions().map { try ArrayMeasurements(StreamName.actions.rawValue, $0.array, mask: $0.mask, digests: nil) }
     for array in Array(observations.values) + [actions].compactMap(\.self) where array.rows != rows { otherRows[array.name] = array.rows }
     let timestamps = try stored.timestamps(rows: rows)
     let stamps = stored.isForeign ? nil : try stored.times()

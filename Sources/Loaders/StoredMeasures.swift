@@ -8,7 +8,7 @@ import Steps
 /// robomimic's layout. They are those that a run records, but for what a file does not say, which is absent, and for images that are stored
 /// as JPEG, which a run measures before it encodes them.
 ///
-///     for episode in try StoredMeasures.all(in: "demo.hdf5") { print(episode.id, episode.measures?[.path] ?? .nan) }
+///     let blurred = try StoredMeasures.all(in: "demo.hdf5").filter { $0.measures?[.sharpness] ?? 0 < 40 }.map(\.id)
 package struct StoredMeasures: Sendable {
   package var id: String
   /// `nil` where the episode cannot be read.
@@ -86,22 +86,18 @@ extension Measures {
       try measure(
         images: ArrayMeasurements(name, array, kind: StreamKind.image.word, mask: nil, digests: nil), array, stored.mask(of: name))
     }
-    if let (_, array) = first[StreamKind.depth.word] {
-      var (valid, all) = (0, 0)
-      try ArrayMeasurements.forEachRow(of: array) { _, numbers in
-        valid += numbers.count { $0 > 0 }
-        all += numbers.count
-      }
-      if all > 0 { self[.depthValid] = Double(valid) / Double(all) }
+    self[.depthValid] = try first[StreamKind.depth.word].flatMap { try Self.share(of: $0.array) { $0 > 0 } }
+    self[.jointsValid] = try first[StreamKind.angles.word].flatMap { try Self.share(of: $0.array, where: \.isFinite) }
+  }
+
+  /// The share of an array's values that are valid; `nil` for one without values, or with rows too large to read.
+  private static func share(of array: HDF5Array, where isValid: (Double) -> Bool) throws -> Double? {
+    var (valid, all) = (0, 0)
+    try ArrayMeasurements.forEachRow(of: array) { _, numbers in
+      valid += numbers.count(where: isValid)
+      all += numbers.count
     }
-    if let (_, array) = first[StreamKind.angles.word] {
-      var (valid, all) = (0, 0)
-      try ArrayMeasurements.forEachRow(of: array) { _, numbers in
-        valid += numbers.count(where: \.isFinite)
-        all += numbers.count
-      }
-      if all > 0 { self[.jointsValid] = Double(valid) / Double(all) }
-    }
+    return all > 0 ? Double(valid) / Double(all) : nil
   }
 
   /// Motion of the camera, or in a file by another program that of the first `NAME_pos` (x, y, z in meters) with a `NAME_quat` (x, y, z, w).

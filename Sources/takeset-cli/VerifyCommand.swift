@@ -30,7 +30,9 @@ struct VerifyCommand: ParsableCommand {
         takeset verify --for aloha dataset/ --window 50
       """)
 
-  @Argument(help: "A dataset directory, or one HDF5 file written by Takeset.", completion: .file())
+  @Argument(
+    help: "A dataset directory, or one HDF5 file written by Takeset; with --for, by any program in robomimic's layout.", completion: .file()
+  )
   var path: String
   @Flag(help: "Also check the inputs, at the paths where the last run found them.")
   var inputs = false

@@ -8,6 +8,14 @@ struct PageFrame {
   let page: ReportPage
   let overview: PageOverview
   let live: ReportPage.Live?
+  /// Names of the measures that any episode has.
+  private let measures: [String]
+
+  init(page: ReportPage, overview: PageOverview, live: ReportPage.Live?) {
+    (self.page, self.overview, self.live) = (page, overview, live)
+    let known = overview.summaries.reduce(into: Set<String>()) { $0.formUnion(($1.take.measures?.known ?? [:]).keys) }
+    measures = Measures.Name.allCases.map(\.rawValue).filter(known.contains)
+  }
 
   /// The columns of the table; those that no take has a value for are left out.
   private var columns: [(key: String, name: String, style: String)] {
@@ -30,12 +38,6 @@ struct PageFrame {
       default: true
       }
     }
-  }
-
-  /// Names of the measures that any episode has.
-  private var measures: [String] {
-    let known = overview.summaries.reduce(into: Set()) { $0.formUnion($1.take.measures?.known.keys.map(\.self) ?? []) }
-    return Measures.Name.allCases.map(\.rawValue).filter(known.contains)
   }
 
   /// The page, with a block of JSON for each take.

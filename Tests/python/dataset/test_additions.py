@@ -12,11 +12,6 @@ from flips import of_take
 WIDTH = "/data/demo_0/obs/width"
 
 
-@pytest.fixture
-def copy(tiny_dataset, tmp_path):
-    return shutil.copytree(tiny_dataset, tmp_path / "dataset")
-
-
 def add(shard):
     """Adds a stream as other programs do, names that Takeset itself uses, and notes; returns the names of all of it."""
     with h5py.File(shard, "r+") as file:
