@@ -148,10 +148,10 @@ package struct RunContext: Sendable {
   package init(keys: DeviceKeys? = nil) { self.keys = keys }
 }
 
-/// Members of an episode's details from which its labels are made: what the take's format says, what its steps in Python say, and the nanoseconds
-/// from the take's first frame to the first row, where there are any.
+/// Members of an episode's details from which its labels are made: what the take's format says, a file of labels in its archive, and its steps in
+/// Python, and the nanoseconds from the take's first frame to the first row, where there are any.
 package enum LabelDetails {
-  package static let format = "format_labels", steps = "labels", firstRow = "first_row_ns"
+  package static let format = "format_labels", archive = "archive_labels", steps = "labels", firstRow = "first_row_ns"
 }
 
 extension Episode {

@@ -45,6 +45,11 @@ package struct LabelCollection: Sendable {
       var own = Labels()
       let said = entry.labels.flatMap { try? JSONReader(Array($0.utf8)).value() }
       setChecked(said?[Self.format], of: id, from: Self.format, &own)
+      let inArchive = said?[Self.archive]
+      setChecked(inArchive?["labels"], of: id, from: Self.beside + (inArchive?["file"]?.string ?? ""), &own)
+      if beside[entry.id.take] == nil {
+        mistakes += (inArchive?["mistakes"]?.array ?? []).compactMap(\.string).map { "\(entry.id.take): \($0)" }
+      }
       let known = vanished.contains(id) ? .unknown : beside[entry.id.take] ?? readBeside(entry, folders[entry.location])
       beside[entry.id.take] = known
       switch known {
@@ -88,11 +93,15 @@ package struct LabelCollection: Sendable {
 
   /// Sources, as records name them. A file of a take is named after the third.
   private static let (format, step, beside) = ("format", "steps.labels", "take: ")
+  /// A file of labels in the archive of a take, as an entry keeps it.
+  private static let archive = "archive"
 
   /// What a record's details say, by source.
   static func said(_ details: [String: JSONValue]?) -> [String: JSONValue] {
     var said: [String: JSONValue] = [:]
-    (said[format], said[step]) = (details?[LabelDetails.format], details?[LabelDetails.steps])
+    (said[format], said[archive], said[step]) = (
+      details?[LabelDetails.format], details?[LabelDetails.archive], details?[LabelDetails.steps]
+    )
     return said
   }
 

@@ -1,7 +1,7 @@
 package import Evidence
 import Foundation
 package import Model
-import Steps
+package import Steps
 
 /// Labels of takes as somebody writes them: a table with a line for a take or for a segment, or YAML or JSON with an object for each take.
 ///
@@ -69,6 +69,24 @@ package struct LabelFile: Sendable {
   init(_ bytes: [UInt8], name: String, isOfOneTake: Bool) {
     self.name = name
     if name.lowercased().hasSuffix(".csv") { readTable(bytes, isOfOneTake) } else { readDocument(bytes, isOfOneTake) }
+  }
+
+  /// What a file of labels in the archive of a take says of an episode, for its details; `nil` where there is none. The archive is an input, so
+  /// this is read once, while files in folders are read by each run.
+  package static func archived(_ inputs: TakeInputs, _ episode: EpisodeID) -> JSONValue? {
+    for name in extensions.map({ "labels.\($0)" }) {
+      let file: LabelFile
+      do {
+        guard let bytes = try inputs.archived(name, limit: limitOfOneTake) else { continue }
+        file = LabelFile(bytes, name: name, isOfOneTake: true)
+      } catch {
+        return ["file": .string(name), "mistakes": [.string("\(name): \((error as? TakeFailure)?.message ?? "\(error)")")]]
+      }
+      let mistakes = file.mistakes.map { JSONValue.string("\(name): \($0.words)") }
+      let values = file.values(of: episode, using: Names(file)).values
+      return ["file": .string(name), "labels": .object(values), "mistakes": .array(mistakes)]
+    }
+    return nil
   }
 
   private mutating func fail(_ message: String, _ line: Int? = nil) { mistakes.append(Mistake(line: line, message: message)) }

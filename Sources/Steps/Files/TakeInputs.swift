@@ -258,6 +258,21 @@ package final class TakeInputs: Sendable {
     }
   }
 
+  /// The bytes of a file that no reader has asked for, in the folder of a take in an archive; `nil` for others. Throws `TakeFailure`.
+  package func archived(_ name: String, limit: Int) throws -> [UInt8]? {
+    guard let archive else { return nil }
+    let path = archiveRoot.isEmpty ? name : "\(archiveRoot)/\(name)"
+    guard let member = archive.members.first(where: { $0.path == path }) else { return nil }
+    do {
+      try Self.check(member.bytes, limit)
+      var bytes: [UInt8] = []
+      try archive.read(member, into: &bytes)
+      return bytes
+    } catch let error as ArchiveError {
+      throw TakeFailure(.archiveDamaged, "the archive's member is damaged: \(error.message)", file: name)
+    }
+  }
+
   // MARK: Provenance
 
   /// The place of entry `index`: all of a file, or a member of the archive.

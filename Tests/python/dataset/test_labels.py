@@ -1,9 +1,12 @@
 """Labels of episodes: from files, options and formats into index and manifest, and to what reads datasets."""
 
+import io
 import json
 import random
 import subprocess
 import sys
+import tarfile
+import zipfile
 
 import h5py
 import numpy as np
@@ -287,3 +290,44 @@ def test_the_page_says_what_happens(takeset, tmp_path):
     assert labels(output)["kitchen-3"]["task"] == "put the cup away" and labels(output)["kitchen-3"]["success"] is None
     said = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True).stdout
     assert "put it on the shelf" in said and "put the cup away True" in said
+
+
+@pytest.mark.parametrize("is_zip", [True, False])
+@pytest.mark.parametrize("folder", ["", "inside/"])
+def test_a_file_in_the_archive_of_a_take_counts(takeset, labelled_takes, tmp_path, is_zip, folder):
+    """It changes with its archive alone; a file beside the archive says more."""
+    source = labelled_takes / "v1"
+    (tmp_path / "zipped").mkdir()
+
+    def pack(text):
+        files = [(path, folder + str(path.relative_to(source))) for path in sorted(source.rglob("*")) if path.is_file() and not path.name.startswith("labels.")]
+        if is_zip:
+            with zipfile.ZipFile(tmp_path / "zipped/pour.zip", "w") as archive:
+                for path, name in files:
+                    archive.write(path, name)
+                archive.writestr(folder + "labels.yaml", text)
+        else:
+            with tarfile.open(tmp_path / "zipped/pour.tar", "w") as archive:
+                for path, name in files:
+                    archive.add(path, name)
+                member = tarfile.TarInfo(folder + "labels.yaml")
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
+
+    pack("task: from the archive\ntags: [a]\nsegments: [{start: 0, end: 9, text: all}]\n")
+    output = converted(takeset, tmp_path / "zipped", output=tmp_path / "out")
+    ((id, own),) = record(output)["labels"].items()
+    assert (own["task"], own["tags"], own["sources"]["task"]) == ("from the archive", ["a"], "take: labels.yaml") and own["segments"][0]["rows"][0] == 0
+    assert "nothing to do" in takeset("run", tmp_path / "zipped", "--output", output, check=0).stdout
+    (tmp_path / "zipped/pour.labels.json").write_text('{"task": "from beside it"}')
+    takeset("run", tmp_path / "zipped", "--output", output, check=0)
+    own = record(output)["labels"][id]
+    assert (own["task"], own["tags"]) == ("from beside it", ["a"])
+    (tmp_path / "zipped/pour.labels.json").unlink()
+    pack("task: 3\nsuccess: true\n")
+    takeset("run", tmp_path / "zipped", "--output", output, check=0)
+    assert record(output)["labels"][id]["success"] is True
+    assert found(output, "labels-invalid")[0]["message"].startswith(f"{id}: labels.yaml: line 1: task: expected a text")
+    pack("x: " + "y" * (1 << 20))
+    takeset("run", tmp_path / "zipped", "--output", output, check=0)
+    assert "over the limit of 1048576" in found(output, "labels-invalid")[0]["message"]
