@@ -53,6 +53,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case hashEncoding = "hash-encoding"
   case hdrMapped = "hdr-mapped"
   case imageMissing = "image-missing"
+  case imagePoseLag = "image-pose-lag"
   case imageRepeated = "image-repeated"
   case imageTransparent = "image-transparent"
   case imageUndecodable = "image-undecodable"
@@ -244,7 +245,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .depthTimesUnordered, .depthTrailingBytes, .depthUndecodable, .depthWrongSize, .distortionIgnored, .duplicateContent, .duplicateID,
       .durationMismatch, .editListRetimed, .encoderCSVLinesSkipped, .encoderCSVUnaligned, .exifRotation, .formatAmbiguous,
       .frameCountMismatch, .framesDropped, .geometryContradictory, .imageMissing, .imageRepeated, .imageTransparent, .imageUndecodable,
-      .imagesDuplicate, .imuImplausible, .imuUnusable, .inputVanished, .intrinsicsAbsent, .intrinsicsDiffer, .intrinsicsImplausible,
+      .imagePoseLag, .imagesDuplicate, .imuImplausible, .imuUnusable, .inputVanished, .intrinsicsAbsent, .intrinsicsDiffer,
+      .intrinsicsImplausible,
       .intrinsicsUnusable, .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate, .jointsRecalibrated, .labelsInvalid,
       .labelsUnmatched,
       .metadataFromSidecar, .metadataMissing, .metadataRange, .mixedOrientation, .mixedSizes, .mixedUnits, .movieAlignmentAmbiguous,

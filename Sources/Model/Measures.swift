@@ -17,6 +17,8 @@ package struct Measures: Sendable, Equatable {
     case overexposed = "overexposed_fraction"
     case depthValid = "depth_valid_fraction"
     case jointsValid = "joints_valid_fraction"
+    case imagePoseLag = "image_pose_lag_ms"
+    case imagePoseLagR = "image_pose_lag_r"
   }
 
   private var values: [Name: Double] = [:]

@@ -34,6 +34,8 @@ package struct SampleStream: Sendable {
   package var senderMilliseconds: [UInt32]?
   /// Nanoseconds that were subtracted from the timestamps because the sensor is known to be late.
   package var latency: Int64 = 0
+  /// The name before steps gave it another one, as steps that come earlier know it.
+  package var firstName: String?
   /// Intrinsics of the full-size image at the times of the samples, where a dataset has them for this stream: they are rounded to this
   /// stream's grid, and the camera's to another one's. `nil` where the camera's count.
   package var intrinsicsTrack: IntrinsicsTrack?

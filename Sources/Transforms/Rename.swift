@@ -55,6 +55,7 @@ package struct Rename: Transform {
         throw TakeFailure(.nameTaken, "\(old) cannot become \(new): the take has another stream of that name")
       }
       result.streams[new] = stream
+      if new != old { result.streams[new]?.firstName = stream.firstName ?? old.rawValue }
     }
     for (name, camera) in episode.cameras { result.cameras[name]?.pose = camera.pose.map(renamed) }
     result.alignments = episode.alignments.map { alignment in

@@ -40,6 +40,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   private var attributes = AttributeList()
   let measured: MeasuredImages?
   private var readings = MeasuredImages.Readings()
+  let motion: MeasuredMotion?
+  private var motionPairs = MeasuredMotion.Pairs()
 
   /// A worker's histogram, which the shard reads once the worker has stopped.
   private struct HistogramBox: @unchecked Sendable { let histogram: RasterHistogram }
@@ -50,6 +52,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     // Images that keep the source's bytes are decoded for this alone.
     edges = EdgeAgreement(layout.episode, rows: layout.rasters.contains { $0.encoding == .source } ? 4 : 8)
     measured = MeasuredImages(layout.rasters)
+    motion = try MeasuredMotion(layout)
     unlink(temporary)
     isUnreadable = layout.rasters.map { _ in [] }
     moments = layout.rasters.map { _ in Moments() }
@@ -120,6 +123,10 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       if raster.stream.spec.kind == .image, !cell.isReadable, let finding = cell.findings.first { try checkReadable(index, finding) }
     }
     if let reading = row.image { readings.add(reading) }
+    if let motion {
+      let digests = rowDigests[layout.rasters[motion.raster].samples].suffix(64)
+      motionPairs.add(row.motion, of: rowsStored, motion, isRepeat: digests.count == 64 && digests.prefix(32) == digests.suffix(32))
+    }
     rowsStored += 1
   }
 
@@ -171,6 +178,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     findings += [EdgeAgreement.finding(examined)].compactMap(\.self)
     for (array, sums) in columns.checksums { checksums[array] = sums }
     let measures = try measures(columns.statistics)
+    findings += [lateImages(measures)].compactMap(\.self)
     let statistics = try writeStatistics(columns.statistics)
     digests[layout.checksums] = try writeChecksums(statistics)
     var records: [ArrayRecord] = []
@@ -212,7 +220,28 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     if let name = layout.episode.firstStream(where: { $0.spec.kind == .angles })?.name, let joints = vectors[name] {
       measures[.jointsValid] = Double(joints.moments.reduce(0) { $0 + $1.count }) / (rows * Double(joints.channels))
     }
+    if let lag = motion?.lag(motionPairs) {
+      measures[.imagePoseLag] = (lag.lag * 1e5).rounded() / 100
+      measures[.imagePoseLagR] = (lag.correlation * 1e4).rounded() / 1e4
+    }
     return measures
+  }
+
+  /// Less is within what a rolling shutter and an exposure explain.
+  private static let leastLag = 12.0
+
+  private func lateImages(_ measures: Measures) -> Finding? {
+    guard let motion, let lag = measures[.imagePoseLag], abs(lag) > Self.leastLag else { return nil }
+    let name = layout.rasters[motion.raster].name.rawValue
+    func latency(_ stream: SampleStream, _ name: String, by lag: Double) -> String {
+      let seconds = (10 * (Double(stream.latency) / 1e6 + lag)).rounded() / 1e4
+      return "{\(stream.firstName ?? name): \(seconds == 0 ? "0" : "\(seconds)")}"
+    }
+    let images = latency(layout.rasters[motion.raster].stream, name, by: lag)
+    let poses = latency(motion.poseStream, motion.poseName.rawValue, by: -lag)
+    let words = String(format: "its images show what the poses have %.1f ms %@, by their motion", abs(lag), lag > 0 ? "earlier" : "later")
+    return Finding(
+      .imagePoseLag, "\(words); align: {latency: \(images)} moves the images' times, \(poses) the poses'", field: name)
   }
 
   /// A finding about images or depth maps that repeat, to the last bit, as those of no camera that sees anything: all of them, or, of images,

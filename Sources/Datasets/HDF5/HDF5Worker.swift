@@ -67,6 +67,7 @@ struct PreparedRow: Sendable {
   /// Cells by raster.
   var cells: [Cell]
   var image: ImageMeter.Reading?
+  var motion: MeasuredMotion.Part?
 }
 
 /// Prepares rows of the rasters on one thread: reads, decodes, filters, counts, digests.
@@ -100,7 +101,8 @@ final class HDF5Worker: ShardWorker {
   func prepare(_ block: Int) throws -> PreparedBlock {
     let range = layout.blocks.blocks[block]
     // The block's chunks are digested together, beside the input files, while they are in this thread's cache.
-    let rows = try DigestLanes.$current.withValue(lanes) {
+    var last: (row: Int, image: MotionImage)?
+    var rows = try DigestLanes.$current.withValue(lanes) {
       defer { lanes.finish() }
       return try range.map { row in
         var cells = [PreparedRow.Cell?](repeating: nil, count: order.count)
@@ -108,12 +110,15 @@ final class HDF5Worker: ShardWorker {
         var prepared = PreparedRow(cells: cells.compactMap(\.self))
         examine(prepared, row)
         prepared.image = measure(prepared, row)
+        prepared.motion = motion(prepared, row, after: &last)
         return prepared
       }
     }
+    // The first image of the next block is compared with it.
+    if let last { rows[last.row - range.lowerBound].motion?.image = last.image }
     let bytes = rows.reduce(0) { $0 + $1.cells.reduce(0) { $0 + $1.samples.raw.count } }
     let shard = shard
-    return PreparedBlock(rows: rows.count, bytes: bytes) { try shard.store(rows) }
+    return PreparedBlock(rows: rows.count, bytes: bytes) { [rows] in try shard.store(rows) }
   }
 
   private func measure(_ prepared: PreparedRow, _ row: Int) -> ImageMeter.Reading? {
@@ -121,6 +126,16 @@ final class HDF5Worker: ShardWorker {
     let samples = prepared.cells[measured.raster].samples
     if meter == nil { meter = ImageMeter(of: measured.size) }
     return meter?.read(samples.pixels ?? samples.raw)
+  }
+
+  /// Compares the image of a row with the one before it, `last`, if that is in the same block.
+  private func motion(_ prepared: PreparedRow, _ row: Int, after last: inout (row: Int, image: MotionImage)?) -> MeasuredMotion.Part? {
+    guard let motion = shard.motion, motion.rows.contains(row), prepared.cells[motion.raster].isReadable else { return nil }
+    let samples = prepared.cells[motion.raster].samples
+    guard let image = motion.grid.image(samples.pixels ?? samples.raw) else { return nil }
+    defer { last = (row, image) }
+    if let last, motion.earlier[row] == last.row { return MeasuredMotion.Part(shifts: last.image.shifts(to: image, lens: motion.lens)) }
+    return MeasuredMotion.Part(image: image)
   }
 
   /// Compares the image of a row with its depth, if it is one of those that are examined.
