@@ -70,10 +70,11 @@ let package = Package(
       resources: [
         "Conversion/server.yaml", "Pages/Templates/capture.mustache", "Pages/Templates/captures.mustache",
         "Pages/Templates/datasets.mustache",
-        "Pages/Templates/devices.mustache", "Pages/Templates/jobs.mustache", "Pages/Templates/live.mustache",
+        "Pages/Templates/devices.mustache", "Pages/Templates/jobs.mustache", "Pages/Templates/labels.mustache",
+        "Pages/Templates/live.mustache",
         "Pages/Templates/message.mustache",
         "Pages/Templates/page.mustache", "Pages/Templates/server.mustache",
-        "Pages/capture.js", "Pages/icon.svg", "Pages/page.css", "SlowMotion/live.js",
+        "Pages/capture.js", "Pages/icon.svg", "Pages/labels.js", "Pages/page.css", "SlowMotion/live.js",
       ].map { .embedInCode($0) },
       swiftSettings: settings),
     .executableTarget(

@@ -64,6 +64,33 @@ struct CaptureDeeds: Sendable {
     context.logger.info("capture \(id) is no longer shown")
   }
 
+  /// Changes what somebody has said of a capture; the dataset of its project has it soon afterwards. Throws `Failure` 404, 409 for segments
+  /// of a capture with several takes, and what `change` throws.
+  ///
+  /// - Parameter change: Gets the capture and its labels.
+  func label(
+    _ id: String, _ context: CaptureContext, change: @escaping @Sendable (Capture, inout CaptureLabels) throws -> Void
+  ) async throws {
+    let isChanged = try await database.pool.write { database in
+      let capture = try Self.capture(id, context, database)
+      var labels = CaptureLabels(stored: capture.labels)
+      try change(capture, &labels)
+      let stored = try labels.stored
+      if stored == capture.labels { return false }
+      let takes = CaptureLabels.takes(of: try String.fetchAll(database, sql: "SELECT id FROM take WHERE capture = ?", arguments: [id]))
+      if takes.count > 1, !labels.segments.isEmpty {
+        throw Failure(
+          .conflict, "SEVERAL_TAKES",
+          "The capture has \(takes.count) takes, and segments are in seconds of one: label those of the dataset.")
+      }
+      try database.execute(sql: "UPDATE capture SET labels = ?, labelsRevision = labelsRevision + 1 WHERE id = ?", arguments: [stored, id])
+      return true
+    }
+    guard isChanged else { return }
+    conversions.wake()
+    context.logger.info("capture \(id) is labelled \(context.key.map { "with the key \($0.id)" } ?? "without a key")")
+  }
+
   /// Returns a capture; one of another project is treated as missing.
   private static func capture(_ id: String, _ context: CaptureContext, _ database: Database) throws -> Capture {
     guard let capture = try Capture.fetchOne(database, key: id), context.key == nil || context.key?.project == capture.project else {

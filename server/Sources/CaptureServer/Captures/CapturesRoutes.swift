@@ -18,6 +18,7 @@ struct CapturesRoutes {
     routes.open(to: .key(.read)).group(path).get(use: list).get(":id", use: show)
     routes.open(to: .key(.ask)).group(path).head(":id", use: show)
     routes.open(to: .key(.change)).group(path).delete(":id", use: delete).post(":id/link", use: share).delete(":id/link", use: unshare)
+      .put(":id/labels", use: label)
   }
 
   private struct ListMeta: Encodable {
@@ -73,6 +74,13 @@ struct CapturesRoutes {
   @Sendable private func unshare(_ request: Request, _ context: CaptureContext) async throws -> Response {
     try await deeds.unshare(Self.id(context), context)
     return Response(status: .noContent)
+  }
+
+  @Sendable private func label(_ request: Request, _ context: CaptureContext) async throws -> Response {
+    let body = try await request.body.collect(upTo: CaptureLabels.limit)
+    let labels = try CaptureLabels(body: body.readableBytesView)
+    try await deeds.label(Self.id(context), context) { _, stored in stored = labels }
+    return try await show(request, context)
   }
 
   /// The capture that a request's path names. Throws 404.

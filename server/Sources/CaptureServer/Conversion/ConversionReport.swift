@@ -8,6 +8,7 @@ struct ConversionReport: Sendable {
     struct Record: Decodable {
       var pipeline_sha256: String
       var takes: [Take]
+      var labels: [String: JSONValue]?
     }
     var record: Record
   }
@@ -26,6 +27,8 @@ struct ConversionReport: Sendable {
   }
 
   private let takes: [Take]
+  /// By the ids of episodes.
+  private let labels: [String: JSONValue]
   /// Digest of the pipeline's options.
   let pipeline: String
   /// Duration of the written takes together, where that is known.
@@ -37,6 +40,7 @@ struct ConversionReport: Sendable {
   init(manifest path: String) throws {
     let manifest = try JSONDecoder().decode(Manifest.self, from: Data(contentsOf: URL(fileURLWithPath: path)))
     takes = manifest.record.takes
+    labels = manifest.record.labels ?? [:]
     pipeline = manifest.record.pipeline_sha256
     // It becomes the name of a dataset, and a worker may have written it.
     guard ClientName.sha256(pipeline) == pipeline else { throw Mistake("pipeline_sha256 of the manifest is no SHA-256") }
@@ -86,6 +90,12 @@ struct ConversionReport: Sendable {
       if let value = main?.details?["depth"]?[name] { depth[name] = value }
     }
     if !depth.isEmpty { members["depth"] = .object(depth) }
+    if let main {
+      members["first_row_ns"] = main.details?["first_row_ns"]
+      let take = CaptureLabels.takes(of: [main.id])
+      let own = CaptureLabels(recorded: written.filter { take == CaptureLabels.takes(of: [$0]) }.compactMap { labels[$0] })
+      if !own.values.isEmpty { members["labels"] = .object(own.values) }
+    }
     members["findings"] = .array(Array(takes.flatMap(\.findings).prefix(Self.findingsLimit)))
     members["takes"] = .array(
       takes.prefix(Self.findingsLimit).map { take in

@@ -64,8 +64,13 @@ struct DatasetKeeper: Sendable {
 
   // MARK: Merging
 
-  /// The captures of a dataset, and when their conversions finished.
-  private typealias Contents = [String: Int64]
+  /// A capture as a dataset has it: when its conversion finished, and how often its labels had changed.
+  private struct Content: Equatable {
+    var conversion: Int64
+    var labels: Int64
+  }
+  /// The captures of a dataset.
+  private typealias Contents = [String: Content]
 
   /// Returns the contents of datasets by their names, as they should be and as they are.
   private func contents() async throws -> (wanted: [String: Contents], merged: [String: Contents]) {
@@ -74,14 +79,14 @@ struct DatasetKeeper: Sendable {
       var newest: [String: (pipeline: String, at: Int64)] = [:]
       // Also those that are being converted again, or where that failed: their takes are still good.
       let converted = """
-        SELECT project || iif(isStranger, '.unverified', '') AS dataset, pipeline, finishedAt, capture.id AS id
+        SELECT project || iif(isStranger, '.unverified', '') AS dataset, pipeline, finishedAt, labelsRevision, capture.id AS id
         FROM capture JOIN conversion ON conversion.capture = capture.id
         WHERE EXISTS (SELECT 1 FROM take WHERE take.capture = capture.id) AND pipeline IS NOT NULL AND finishedAt IS NOT NULL
         """
       var groups: [String: [String: Contents]] = [:]
       for row in try Row.fetchAll(database, sql: converted) {
         let (dataset, pipeline, at): (String, String, Int64) = (row["dataset"], row["pipeline"], row["finishedAt"])
-        groups[dataset, default: [:]][pipeline, default: [:]][row["id"]] = at
+        groups[dataset, default: [:]][pipeline, default: [:]][row["id"]] = Content(conversion: at, labels: row["labelsRevision"])
         if at >= newest[dataset]?.at ?? .min { newest[dataset] = (pipeline, at) }
       }
       for (dataset, pipelines) in groups {
@@ -90,8 +95,8 @@ struct DatasetKeeper: Sendable {
         }
       }
       var merged: [String: Contents] = [:]
-      for row in try Row.fetchAll(database, sql: "SELECT dataset, capture, conversion FROM merged") {
-        merged[row["dataset"], default: [:]][row["capture"]] = row["conversion"]
+      for row in try Row.fetchAll(database, sql: "SELECT dataset, capture, conversion, labelsRevision FROM merged") {
+        merged[row["dataset"], default: [:]][row["capture"]] = Content(conversion: row["conversion"], labels: row["labelsRevision"])
       }
       return (wanted, merged)
     }
@@ -123,10 +128,15 @@ struct DatasetKeeper: Sendable {
         for capture in present.keys where target[capture] == nil {
           try database.execute(sql: "DELETE FROM merged WHERE dataset = ? AND capture = ?", arguments: [name, capture])
         }
-        for (capture, conversion) in target where present[capture] != conversion {
+        for (capture, content) in target where present[capture] != content {
           try database.execute(
-            sql: "INSERT OR REPLACE INTO merged (dataset, capture, conversion, at) VALUES (?, ?, ?, ?)",
-            arguments: [name, capture, conversion, Time.now()])
+            // Other labels make a take no newer: its files are kept no longer.
+            sql: """
+              INSERT INTO merged (dataset, capture, conversion, labelsRevision, at) VALUES (?, ?, ?, ?, ?)
+              ON CONFLICT (dataset, capture) DO UPDATE SET labelsRevision = excluded.labelsRevision,
+                at = iif(conversion = excluded.conversion, at, excluded.at), conversion = excluded.conversion
+              """,
+            arguments: [name, capture, content.conversion, content.labels, Time.now()])
         }
       }
       logger.info("dataset \(name): \(target.count) captures")
@@ -162,10 +172,25 @@ struct DatasetKeeper: Sendable {
       try await repair(captures, by: end.output)
       return false
     }
+    guard try await label(made, captures, in: work) else { return false }
     try await NIOThreadPool.singleton.runIfActive {
       try DurableFile.replaceFolder(path, with: made)
       // It may show what was deleted.
       unlink(data.report(of: name))
+    }
+    return true
+  }
+
+  /// Gives a dataset that was just merged the labels of its captures. False if it could not be written, which is logged.
+  private func label(_ dataset: String, _ captures: Set<String>, in work: WorkFolder) async throws -> Bool {
+    let path = work.path + "/labels.json"
+    for file in try await database.pool.read({ try CaptureLabels.files(of: captures, $0) }) {
+      try file.write(to: URL(fileURLWithPath: path))
+      let end = try await takeset(["label", dataset, "--from", path, "--quiet"], in: work.path)
+      guard end.code == 0 else {
+        logger.error("dataset: its labels cannot be written: \(end.words)")
+        return false
+      }
     }
     return true
   }

@@ -58,6 +58,10 @@ struct Capture: Codable, Sendable, FetchableRecord, PersistableRecord {
   var badge: VerificationBadge.State?
   /// The secret in the address at which everybody may see its page; `nil` where a key is needed.
   var link: String?
+  /// What somebody has said of it, as JSON; see `CaptureLabels`.
+  var labels: String?
+  /// The number of times that these have changed.
+  var labelsRevision: Int64 = 0
   /// Whether nobody vouches for it: it came without an API key and without a verified signature, where others need one of both.
   var isStranger = false
 

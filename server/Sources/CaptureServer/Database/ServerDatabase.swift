@@ -196,6 +196,13 @@ package struct ServerDatabase: Sendable {
       try database.create(index: "captureByLink", on: "capture", columns: ["link"], options: .unique, condition: Column("link") != nil)
     }
     migrator.registerMigration("leases", migrate: ConversionLeases.addColumns)
+    migrator.registerMigration("labels") { database in
+      try database.alter(table: "capture") { $0.add(column: "labels", .text) }
+      // Counts their changes, so that a dataset is known to lack the last one.
+      for table in ["capture", "merged"] {
+        try database.alter(table: table) { $0.add(column: "labelsRevision", .integer).notNull().defaults(to: 0) }
+      }
+    }
     return migrator
   }
 }

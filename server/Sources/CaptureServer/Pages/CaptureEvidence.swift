@@ -11,6 +11,15 @@ struct CaptureEvidence {
     self.found = found.shortened
   }
 
+  /// The labels that a capture has of its own: from its format, or from a file beside it.
+  static func labels(of capture: Capture) -> CaptureLabels {
+    let found = capture.evidence.flatMap { try? JSONDecoder().decode(JSONValue.self, from: Data($0.utf8)) }
+    return CaptureLabels(recorded: (found?["labels"]).map { [$0] } ?? [])
+  }
+
+  /// Seconds from the first frame of the take to the first row.
+  var firstRow: Double { (found["first_row_ns"]?.double ?? 0) / 1e9 }
+
   /// Levels in order, in words, and what each proves.
   private static let meanings = [
     ("bytes-sealed-at-ingest", "Sealed at arrival", "The files are those that arrived: the dataset names their SHA-256."),

@@ -30,6 +30,19 @@ struct CapturePages {
         id, context, root: configuration.root(for: request))
       return Response.redirect(to: "/verify/\(id)", type: .normal)
     }
+    changing.post("captures/:id/labels") { request, context in
+      let id = try CapturesRoutes.id(context)
+      let form = try LabelsForm(String(buffer: try await request.body.collect(upTo: CaptureLabels.limit)))
+      do {
+        try await deeds.label(id, context) { capture, labels in try form.apply(to: &labels, own: CaptureEvidence.labels(of: capture)) }
+        return Response.redirect(to: "/verify/\(id)#labels", type: .normal)
+      } catch let failure as Failure where failure.status == .badRequest {
+        // What somebody has typed stays.
+        let found = try await found(Capture.filter(key: id)) { _ in true }
+        return try await show(
+          found, to: .members(canChange: true, root: configuration.root(for: request)), context, returning: (form, failure))
+      }
+    }
     for (name, deed) in [("convert", CaptureDeeds.convert), ("delete", CaptureDeeds.delete), ("unshare", CaptureDeeds.unshare)] {
       changing.post("captures/:id/\(name)") { _, context in
         let id = try CapturesRoutes.id(context)
@@ -106,6 +119,8 @@ struct CapturePages {
     var folder: String
     /// Address of a movie whose frames the rows are; empty where there is none.
     var movie: String
+    /// Seconds from the first frame of the take to the first row.
+    var first: Double
   }
   private struct CaptureContents {
     var id: String
@@ -129,6 +144,8 @@ struct CapturePages {
     var findings: [Finding]
     var files: [File]
     var moreFiles: String?
+    /// What somebody has said of it, and where it can be changed.
+    var labels: LabelsSection?
     // A section is repeated for each element of a list: these are for what is around it.
     var hasImages: Bool
     var hasLevels: Bool
@@ -155,6 +172,12 @@ struct CapturePages {
     var files: [CaptureFile]
     var fileCount: Int
     var dataset: String?
+    /// Ids of its episodes there.
+    var episodes: [String]
+    /// Whether the dataset has its labels.
+    var isLabelled: Bool
+    /// Tasks of other captures of the project.
+    var tasks: [String]
     var device: Device?
   }
 
@@ -169,19 +192,28 @@ struct CapturePages {
         capture: capture, files: try files.order(Column("name")).limit(Self.filesLimit).fetchAll(database),
         fileCount: try files.fetchCount(database),
         dataset: try String.fetchOne(database, sql: "SELECT dataset FROM merged WHERE capture = ?", arguments: [capture.id]),
+        episodes: try String.fetchAll(database, sql: "SELECT id FROM take WHERE capture = ?", arguments: [capture.id]),
+        isLabelled: try Bool.fetchOne(
+          database, sql: "SELECT labelsRevision = ? FROM merged WHERE capture = ?", arguments: [capture.labelsRevision, capture.id])
+          ?? true,
+        tasks: try LabelsSection.tasks(of: capture.project, database),
         device: try capture.device.flatMap { try Device.fetchOne(database, key: $0) })
     }
     guard let found else { throw Failure.captureNotFound }
     return found
   }
 
-  private func show(_ found: Found, to audience: Audience, _ context: CaptureContext) async throws -> Response {
-    let contents = contents(found, audience)
+  /// - Parameter returning: A form of labels that cannot be taken, and why.
+  private func show(
+    _ found: Found, to audience: Audience, _ context: CaptureContext, returning: (form: LabelsForm, failure: Failure)? = nil
+  ) async throws -> Response {
+    var contents = contents(found, audience)
+    if let (form, failure) = returning { contents.labels?.show(form, mistake: failure.message) }
     var place: String?
     if case .members = audience { place = "/" }
     return try await page.response(
       Self.name(found, isGuest: contents.isGuest), template: "capture", contents, place: place, for: context,
-      script: contents.player == nil ? nil : PageFiles.captureScript)
+      script: contents.player == nil ? nil : PageFiles.captureScript, status: returning?.failure.status ?? .ok)
   }
 
   private func contents(_ found: Found, _ audience: Audience) -> CaptureContents {
@@ -231,7 +263,7 @@ struct CapturePages {
     let player = preview.map { _ in
       Player(
         folder: "\(address)/\(CapturePreview.folder)/",
-        movie: movie.map { "\(address)/files/\(Figure.address($0.name))" } ?? "")
+        movie: movie.map { "\(address)/files/\(Figure.address($0.name))" } ?? "", first: evidence?.firstRow ?? 0)
     }
     let (unverified, depth, takes) = (evidence?.unverified ?? [], shown(evidence?.depthFacts), shown(evidence?.takes))
     return CaptureContents(
@@ -245,6 +277,12 @@ struct CapturePages {
       takes: takes,
       findings: findings, files: files,
       moreFiles: !isGuest && found.fileCount > files.count ? "These are the first \(files.count) of \(found.fileCount) files." : nil,
+      labels: canChange.flatMap {
+        LabelsSection(
+          capture, own: CaptureEvidence.labels(of: capture), takes: CaptureLabels.takes(of: found.episodes).count,
+          isLabelled: found.isLabelled,
+          tasks: found.tasks, canChange: $0)
+      },
       hasImages: thumbnail != nil || overlay != nil || player != nil, hasLevels: !levels.isEmpty, hasUnverified: !unverified.isEmpty,
       hasDepth: !depth.isEmpty, hasTakes: !takes.isEmpty, hasFindings: !findings.isEmpty, hasFiles: !files.isEmpty,
       isGuest: isGuest, isShared: !isGuest && capture.link != nil, link: link,

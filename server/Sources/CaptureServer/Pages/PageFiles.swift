@@ -5,7 +5,7 @@ import Mustache
 enum PageFiles {
   static let style = String(decoding: PackageResources.page_css, as: UTF8.self)
   static let liveScript = String(decoding: PackageResources.live_js, as: UTF8.self)
-  static let captureScript = String(decoding: PackageResources.capture_js, as: UTF8.self)
+  static let captureScript = [PackageResources.labels_js, PackageResources.capture_js].map { String(decoding: $0, as: UTF8.self) }.joined()
   static let icon = String(decoding: PackageResources.icon_svg, as: UTF8.self)
 
   /// Throws if a template is malformed.
@@ -14,7 +14,7 @@ enum PageFiles {
     for (name, bytes) in [
       ("capture", PackageResources.capture_mustache), ("captures", PackageResources.captures_mustache),
       ("datasets", PackageResources.datasets_mustache), ("devices", PackageResources.devices_mustache),
-      ("jobs", PackageResources.jobs_mustache),
+      ("jobs", PackageResources.jobs_mustache), ("labels", PackageResources.labels_mustache),
       ("live", PackageResources.live_mustache), ("message", PackageResources.message_mustache), ("page", PackageResources.page_mustache),
       ("server", PackageResources.server_mustache),
     ] {

@@ -7,6 +7,7 @@
   const movie = part('movie'), canvas = part('canvas'), slider = part('slider'), play = part('play'), amount = part('depth');
   const pen = canvas.getContext('2d');
   let episode, images, depth, dot;
+  let showSegments = () => {};
   let hasMovie = false, isPlaying = false;
   // Seconds since the first row, of the image that is shown.
   let now = 0, last = 0;
@@ -46,6 +47,7 @@
     part('time').textContent = words;
     slider.setAttribute('aria-valuetext', words);
     moveDot();
+    showSegments();
   }
 
   function moveDot() {
@@ -136,6 +138,7 @@
     movie.onended = movie.onpause = movie.onerror = () => { if (isPlaying) setPlaying(false); };
     root.hidden = false;
     for (const still of document.querySelectorAll('.stills')) still.hidden = true;
+    showSegments = segmentEditor({ now: () => now, seconds, seek });
     draw();
   }
 
