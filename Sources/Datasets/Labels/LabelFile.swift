@@ -101,7 +101,13 @@ package struct LabelFile: Sendable {
   }
 
   private mutating func readDocument(_ bytes: [UInt8], _ isOfOneTake: Bool) {
-    guard let text = String(validating: bytes, as: UTF8.self) else { return fail("the text is not UTF-8") }
+    guard var text = String(validating: bytes, as: UTF8.self) else { return fail("the text is not UTF-8") }
+    if name.lowercased().hasSuffix(".json") {
+      // To YAML they end a line, with the spaces around them; in JSON they are characters of a text.
+      for (character, escaped) in [("\u{85}", "\\u0085"), ("\u{2028}", "\\u2028"), ("\u{2029}", "\\u2029")] {
+        text = text.replacingOccurrences(of: character, with: escaped, options: .literal)
+      }
+    }
     let document: YAMLDocument
     do {
       guard let found = try YAMLDocument(text) else { return fail("the file is empty; expected an object of labels") }

@@ -331,3 +331,11 @@ def test_a_file_in_the_archive_of_a_take_counts(takeset, labelled_takes, tmp_pat
     pack("x: " + "y" * (1 << 20))
     takeset("run", tmp_path / "zipped", "--output", output, check=0)
     assert "over the limit of 1048576" in found(output, "labels-invalid")[0]["message"]
+
+
+def test_texts_of_json_are_kept_to_the_letter(takeset, labelled_takes, copy, tmp_path):
+    """YAML, which reads them, ends lines at some characters."""
+    text = "  a / b: # \u2028 \u2029 \x85 \U0001f600 \t 'x' \\ \" \n end  "
+    (tmp_path / "labels.json").write_text(json.dumps({"v1": {"task": text, "tags": ["yes", "- x", "{}", "1.0"]}}, ensure_ascii=False))
+    takeset("label", copy, "--from", tmp_path / "labels.json", check=0)
+    assert labels(copy)["v1"]["task"] == text and labels(copy)["v1"]["tags"] == ["yes", "- x", "{}", "1.0"]
