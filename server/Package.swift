@@ -74,7 +74,7 @@ let package = Package(
         "Pages/Templates/live.mustache",
         "Pages/Templates/message.mustache",
         "Pages/Templates/page.mustache", "Pages/Templates/server.mustache",
-        "Pages/capture.js", "Pages/icon.svg", "Pages/labels.js", "Pages/page.css", "SlowMotion/live.js",
+        "Pages/capture.js", "Pages/icon.svg", "Pages/page.css", "SlowMotion/live.js",
       ].map { .embedInCode($0) },
       swiftSettings: settings),
     .executableTarget(

@@ -5,7 +5,7 @@ import Mustache
 enum PageFiles {
   static let style = String(decoding: PackageResources.page_css, as: UTF8.self)
   static let liveScript = String(decoding: PackageResources.live_js, as: UTF8.self)
-  static let captureScript = [PackageResources.labels_js, PackageResources.capture_js].map { String(decoding: $0, as: UTF8.self) }.joined()
+  static let captureScript = String(decoding: PackageResources.capture_js, as: UTF8.self)
   static let icon = String(decoding: PackageResources.icon_svg, as: UTF8.self)
 
   /// Throws if a template is malformed.
