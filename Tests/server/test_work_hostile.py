@@ -54,7 +54,7 @@ def test_a_database_with_such_a_digest_leads_nowhere(start, tmp_path):
     server.stop()
     with connect(server.data) as database:
         database.execute("UPDATE conversion SET pipeline = '/../../PWN', finishedAt = 1 WHERE capture = ?", (first,))
-        database.execute("INSERT INTO merged SELECT 'default./../../PWN', capture, conversion, at FROM merged WHERE capture = ?", (first,))
+        database.execute("INSERT INTO merged (dataset, capture, conversion, at) SELECT 'default./../../PWN', capture, conversion, at FROM merged WHERE capture = ?", (first,))
     (server.data / "datasets/default.").mkdir()
     server.start()
     server.until(lambda: "is no name of a dataset" in server.log.read_text())

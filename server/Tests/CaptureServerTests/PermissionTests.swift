@@ -94,6 +94,7 @@ import Testing
     POST /api/v1/devices/register upload, or a device
     DELETE /api/v1/sessions/{session} upload
     GET /api/v1/sessions/{session} upload
+    PUT /api/v1/captures/{id}/labels change
     PUT /api/v1/sessions/{session} upload
     POST /api/v1/sessions/{session}/complete upload
     HEAD /api/v1/sessions/{session}/files/** upload
@@ -107,6 +108,7 @@ import Testing
     GET /camera upload, also by address
     POST /captures/{id}/convert change
     POST /captures/{id}/delete change
+    POST /captures/{id}/labels change
     GET /captures/{id}/download read
     GET /captures/{id}/files/** read
     HEAD /captures/{id}/files/** read
