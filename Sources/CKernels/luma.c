@@ -1,4 +1,5 @@
 #include "cpixels.h"
+#include "luma.h"
 #include "variants.h"
 
 VARIANTS
@@ -7,8 +8,7 @@ void cpixels_luma(const uint8_t *rgb, size_t width, uint8_t bright, uint8_t *lum
   uint32_t sum = 0, count = 0;
   for (size_t x = 0; x < width; x++) {
     uint32_t r = rgb[3 * x], g = rgb[3 * x + 1], b = rgb[3 * x + 2];
-    // Division by 1000: 134218 / 2^27 is 1 / 1000 with an error that no sum of these colors shows, and nothing exceeds 32 bits.
-    uint32_t y = (((299 * r + 587 * g + 114 * b + 500) >> 3) * 134218u) >> 24;
+    uint32_t y = luma_of(r, g, b);
     luma[x] = (uint8_t)y;
     sum += y;
     count += (r >= bright) & (g >= bright) & (b >= bright);

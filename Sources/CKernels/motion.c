@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "lanes.h"
+#include "luma.h"
 #include "variants.h"
 
 #pragma STDC FP_CONTRACT OFF
@@ -20,10 +21,9 @@ struct cmotion_image {
 
 size_t cmotion_image_size(void) { return sizeof(struct cmotion_image); }
 
-
 VARIANTS
 void cmotion_add_line(const uint8_t *rgb, size_t width, uint16_t *sums) {
-  for (size_t x = 0; x < width; x++) sums[x] += (uint16_t)((77 * rgb[3 * x] + 150 * rgb[3 * x + 1] + 29 * rgb[3 * x + 2]) >> 8);
+  for (size_t x = 0; x < width; x++) sums[x] += (uint16_t)luma_of(rgb[3 * x], rgb[3 * x + 1], rgb[3 * x + 2]);
 }
 
 void cmotion_means(const uint16_t *sums, const uint32_t *edges, size_t cells, size_t lines, float *means) {
@@ -39,7 +39,8 @@ static float *cell(struct cmotion_image *image, int x, int y) {
 }
 
 VARIANTS
-void cmotion_prepare(const float *cells, uint32_t width, uint32_t height, struct cmotion_image *image) {
+void cmotion_prepare(const float *cells, uint32_t width, uint32_t height, void *prepared) {
+  struct cmotion_image *image = prepared;
   int w = (int)width, h = (int)height;
   image->width = width;
   image->height = height;
@@ -205,7 +206,8 @@ static inline __attribute__((always_inline)) void refine(const float *first, con
 }
 
 VARIANTS
-void cmotion_pair(const struct cmotion_image *a, const struct cmotion_image *b, struct cmotion_lens lens, float *shifts) {
+void cmotion_pair(const void *first, const void *second, struct cmotion_lens lens, float *shifts) {
+  const struct cmotion_image *a = first, *b = second;
   int w = (int)a->width, h = (int)a->height, blocks = w / cmotion_block * (h / cmotion_block);
   struct global found = {.gain = 1};
   refine(a->quarter, b->quarter, w / 4, h / 4, 4, 4, &lens, &found);

@@ -26,7 +26,7 @@ public enum LabelValue {
   /// A value that cannot be, as a sentence.
   public struct Mistake: Error, CustomStringConvertible { public var description: String }
 
-  package static let known: Set<String> = ["task", "success", "tags", segmentsName]
+  public static let known: Set<String> = ["task", "success", "tags", segmentsName]
   public static let segmentsName = "segments"
   /// Names of columns and of members, which no other label has.
   static let reserved: Set<String> = ["take", "episode", "start", "end", "text", "rows", "sources", "measures"]

@@ -89,7 +89,7 @@ struct MCAPExporter: Exporter {
   /// Texts as they are, and the rest as JSON.
   private static func labels(of episode: ExportedEpisode) -> [String: String] {
     var texts: [String: String] = [:]
-    for (name, value) in episode.labels.values where name != Labels.segmentsName && value != .null {
+    for (name, value) in episode.labels.values where name != LabelValue.segmentsName && value != .null {
       texts[name] = value.string ?? value.canonicalText
     }
     if !episode.labels.segments.isEmpty { texts["segments"] = JSONValue.array(episode.labels.segments.map(\.json)).canonicalText }

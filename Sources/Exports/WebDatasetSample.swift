@@ -107,7 +107,7 @@ struct SampleReader {
     numbers["valid"] = .object(valid)
     let labels = episode.labels
     if !labels.isEmpty {
-      numbers["labels"] = .object(labels.values.filter { $0.key != Labels.segmentsName && $0.value != .null })
+      numbers["labels"] = .object(labels.values.filter { $0.key != LabelValue.segmentsName && $0.value != .null })
       numbers["text"] = labels.text(ofRow: row).map { .string($0) }
     }
     return .object(numbers)

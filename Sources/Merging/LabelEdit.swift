@@ -41,7 +41,7 @@ package struct LabelEdit: Sendable {
     let recorded = dataset.record.labels
     var labels = LabelCollection(recorded: recorded)
     for (id, own) in values { labels.edit(id, own) }
-    let withSegments = dataset.written.filter { values[$0.id.text]?[Labels.segmentsName] != nil }
+    let withSegments = dataset.written.filter { values[$0.id.text]?[LabelValue.segmentsName] != nil }
     let takes = Dictionary(withSegments.map { ($0.id, $0) }) { first, _ in first }
     try labels.place(withSegments.map(\.id)) { id in
       guard let take = takes[id] else { return [] }

@@ -17,7 +17,7 @@ package struct ImageLag: Sendable {
     package init(start: Double, end: Double, shifts: [Float]) { (self.start, self.end, self.shifts) = (start, end, shifts) }
   }
 
-  /// Poses by time, ascending. The camera looks along z, x is right, and y down.
+  /// Poses by time, ascending; quaternions keep their sign from one to the next. The camera looks along z, x is right, and y down.
   package struct Poses: Sendable {
     /// Seconds.
     package var times: [Double] = []
@@ -72,9 +72,9 @@ package struct ImageLag: Sendable {
   /// `nil` where the motion does not tell.
   ///
   /// - Parameters:
-  ///   - lens: That of the images, where it is known.
+  ///   - lens: That of the images; `nil` where it is not known, and its focal length is found.
   package init?(_ pairs: [Pair], on grid: MotionGrid, poses: Poses, lens: Lens?) {
-    guard poses.times.count >= Self.leastPoses, var search = ImageLagSearch(pairs, grid, poses, lens) else { return nil }
+    guard poses.times.count >= Self.leastPoses, var search = ImageLagSearch(pairs, grid, poses, lens ?? .assumed) else { return nil }
     guard search.pairs.count >= Self.leastPairs, search.chunks >= Self.leastChunks, !search.isTooQuick else { return nil }
     let count = Int((Self.reach / Self.coarse).rounded())
     let lags = (-count...count).map { Double($0) * Self.coarse }

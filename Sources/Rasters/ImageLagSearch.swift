@@ -31,12 +31,9 @@ struct ImageLagSearch {
   private static let margin = ImageLag.reach
   private static let line = 8
 
-  init?(_ all: [ImageLag.Pair], _ grid: MotionGrid, _ given: ImageLag.Poses, _ lens: ImageLag.Lens?) {
+  init?(_ all: [ImageLag.Pair], _ grid: MotionGrid, _ poses: ImageLag.Poses, _ lens: ImageLag.Lens) {
     let count = grid.blocks
-    focal = (lens ?? .assumed).focal
-    var poses = given
-    for index in poses.poses.indices.dropFirst() { poses.poses[index] = poses.poses[index].continuing(poses.poses[index - 1].quaternion) }
-    self.poses = poses
+    (self.poses, focal) = (poses, lens.focal)
     let steps = zip(poses.times, poses.times.dropFirst()).map { $1 - $0 }
     let step = Self.median(steps)
     knot = max(1.0 / 30, 1.5 * step)
@@ -45,7 +42,7 @@ struct ImageLagSearch {
     // Of an image that is higher than wide, a column of blocks is a line.
     let order = grid.columns == Self.line ? Array(0..<count) : (0..<count).map { $0 % grid.rows * grid.columns + $0 / grid.rows }
     // Pixels may be higher than wide.
-    let stretch = Float(lens?.stretch ?? 1)
+    let stretch = Float(lens.stretch)
     let factors: [Float] = [1, stretch, 1, 1 / stretch, 1 / (stretch * stretch)]
     pairs = all.filter { pair in
       let (from, to) = (pair.start - Self.margin, pair.end + Self.margin)
@@ -57,8 +54,8 @@ struct ImageLagSearch {
         shifts: (0..<5).flatMap { part in order.map { factors[part] * pair.shifts[part * count + $0] } })
     }
     for block in order {
-      x.append(Float((Double(block % grid.columns) - Double(grid.columns - 1) / 2) * 8 - (lens?.center.x ?? 0)))
-      y.append(stretch * Float((Double(block / grid.columns) - Double(grid.rows - 1) / 2) * 8 - (lens?.center.y ?? 0)))
+      x.append(Float((Double(block % grid.columns) - Double(grid.columns - 1) / 2) * 8 - lens.center.x))
+      y.append(stretch * Float((Double(block / grid.columns) - Double(grid.rows - 1) / 2) * 8 - lens.center.y))
     }
     let lines = count / Self.line
     places = (0..<lines).map { (Double($0) - Double(lines - 1) / 2) * 8 / grid.shorterSide }
@@ -174,8 +171,9 @@ struct ImageLagSearch {
       return pairs.indices.map { index in
         let pair = pairs[index]
         defer { earlier = pair.start }
-        let a = last?.time == pair.start ? last?.pose ?? pose(at: pair.start - late) : pose(at: pair.start - late)
-        let b = pose(at: pair.end - late)
+        // A pair often starts where the one before ends.
+        let known = last.flatMap { $0.time == pair.start ? $0.pose : nil }
+        let a = known ?? pose(at: pair.start - late), b = pose(at: pair.end - late)
         last = (pair.end, b)
         let step = a.inverse.composed(with: b)
         let axes = step.axes

@@ -62,19 +62,19 @@ package struct MotionGrid: Sendable {
 }
 
 /// An image on a `MotionGrid`.
-///
-/// `@unchecked Sendable`: nothing changes once it is made.
-package final class MotionImage: @unchecked Sendable {
-  private let prepared: UnsafeMutableRawPointer
+package struct MotionImage: Sendable {
+  /// A `cmotion_image`.
+  private let prepared: [Float]
   private let blocks: Int
 
   fileprivate init(_ means: [Float], width: Int, height: Int) {
-    prepared = UnsafeMutableRawPointer.allocate(byteCount: cmotion_image_size(), alignment: 32)
     blocks = width * height / 64
-    cmotion_prepare(means, UInt32(width), UInt32(height), OpaquePointer(prepared))
+    let size = (cmotion_image_size() + MemoryLayout<Float>.size - 1) / MemoryLayout<Float>.size
+    prepared = [Float](unsafeUninitializedCapacity: size) { image, count in
+      cmotion_prepare(means, UInt32(width), UInt32(height), image.baseAddress)
+      count = size
+    }
   }
-
-  deinit { prepared.deallocate() }
 
   /// The shifts of blocks from this image to a later one of the same grid: all x, all y (cells), and their information, all xx, xy and yy.
   package func shifts(to later: MotionImage, lens: ImageLag.Lens?) -> [Float] {
@@ -82,7 +82,7 @@ package final class MotionImage: @unchecked Sendable {
     let own = cmotion_lens(
       across: Float(lens.focal), down: Float(lens.focal / lens.stretch), x: Float(lens.center.x), y: Float(lens.center.y))
     return [Float](unsafeUninitializedCapacity: 5 * blocks) { shifts, count in
-      cmotion_pair(OpaquePointer(prepared), OpaquePointer(later.prepared), own, shifts.baseAddress)
+      cmotion_pair(prepared, later.prepared, own, shifts.baseAddress)
       count = 5 * blocks
     }
   }

@@ -131,8 +131,10 @@ package struct TakeConversion: Sendable {
     } catch let error as FileError {
       throw error.failure()
     }
-    for index in job.traces.indices {
-      job.traces[index].episode.details[LabelDetails.archive] = LabelFile.archived(inputs, job.traces[index].episode.id)
+    if let labels = LabelFile.archived(inputs) {
+      for index in job.traces.indices {
+        job.traces[index].episode.details[LabelDetails.archive] = labels(job.traces[index].episode.id)
+      }
     }
     let obstacles = job.traces.compactMap(\.obstacle)
     // A failure of one episode is one of the take; a rejection of one leaves the others.

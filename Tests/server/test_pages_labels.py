@@ -39,25 +39,22 @@ def tab_to(page, words, back=False):
 def test_by_keyboard_alone_on_a_phone(captures, view):
     id = captures.ids["complete"]
     page = opened(captures, view, id, viewport={"width": 390, "height": 844})
-    tab_to(page, "Task")
-    page.keyboard.type("put the cup away")
-    tab_to(page, "Success")
-    page.keyboard.type("yes")
-    tab_to(page, "Tags, with semicolons between them")
-    page.keyboard.type("night; left")
+
+    def use(words, key=None, text="", back=False):
+        tab_to(page, words, back)
+        if key:
+            page.keyboard.press(key)
+        page.keyboard.type(text)
+
+    use("Task", text="put the cup away")
+    use("Success", text="yes")
+    use("Tags, with semicolons between them", text="night; left")
     # A segment from the time shown: the player's, which is moved by keyboard, too.
-    tab_to(page, "Add a segment from the time shown")
-    page.keyboard.press("Enter")
-    page.keyboard.type("reach for it")
-    tab_to(page, "Time", back=True)
-    page.keyboard.press("End")
-    tab_to(page, "End here")
-    page.keyboard.press("Enter")
-    tab_to(page, "Add a segment from the time shown")
-    page.keyboard.press("Enter")
-    page.keyboard.type("gone")
-    tab_to(page, "Remove")
-    page.keyboard.press("Enter")
+    use("Add a segment from the time shown", "Enter", "reach for it")
+    use("Time", "End", back=True)
+    use("End here", "Enter")
+    use("Add a segment from the time shown", "Enter", "gone")
+    use("Remove", "Enter")
     assert page.evaluate("document.activeElement.name") == "start[]", "the focus is where it was"
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     for scheme in ("light", "dark"):

@@ -13,12 +13,11 @@ void cmotion_add_line(const uint8_t *rgb, size_t width, uint16_t *sums);
 // Writes the means of `cells` cells, whose first columns and the end are in `edges`, of sums of `lines` lines.
 void cmotion_means(const uint16_t *sums, const uint32_t *edges, size_t cells, size_t lines, float *means);
 
-// An image prepared for pairs, and the bytes that it takes.
-struct cmotion_image;
+// The bytes of an image that is prepared for pairs, which has the alignment of a float.
 size_t cmotion_image_size(void);
 
 // Prepares an image of `width` x `height` cells.
-void cmotion_prepare(const float *cells, uint32_t width, uint32_t height, struct cmotion_image *image);
+void cmotion_prepare(const float *cells, uint32_t width, uint32_t height, void *prepared);
 
 // The focal lengths of images, and their principal point from the middle, in cells.
 struct cmotion_lens {
@@ -27,7 +26,7 @@ struct cmotion_lens {
 
 // Measures the motion from one image to another. Writes for each block, row by row, its shift in cells (all x, then all y) and the information
 // of it, the inverse of its covariance (all xx, then all xy, then all yy).
-void cmotion_pair(const struct cmotion_image *a, const struct cmotion_image *b, struct cmotion_lens lens, float *shifts);
+void cmotion_pair(const void *first, const void *second, struct cmotion_lens lens, float *shifts);
 
 // The motion of the camera from the first image of a pair to the second: the columns of the rotation, the translation in the axes of the second,
 // the seconds since the pair before, and the number of the chunk of time that the pair is in.

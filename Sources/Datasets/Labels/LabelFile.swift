@@ -71,20 +71,20 @@ package struct LabelFile: Sendable {
     if name.lowercased().hasSuffix(".csv") { readTable(bytes, isOfOneTake) } else { readDocument(bytes, isOfOneTake) }
   }
 
-  /// What a file of labels in the archive of a take says of an episode, for its details; `nil` where there is none. The archive is an input, so
-  /// this is read once, while files in folders are read by each run.
-  package static func archived(_ inputs: TakeInputs, _ episode: EpisodeID) -> JSONValue? {
+  /// What a file of labels in the archive of a take says of its episodes, for their details; `nil` where there is none. The archive is an input,
+  /// so this is read once, while files in folders are read by each run.
+  package static func archived(_ inputs: TakeInputs) -> ((EpisodeID) -> JSONValue)? {
     for name in extensions.map({ "labels.\($0)" }) {
       let file: LabelFile
       do {
         guard let bytes = try inputs.archived(name, limit: limitOfOneTake) else { continue }
         file = LabelFile(bytes, name: name, isOfOneTake: true)
       } catch {
-        return ["file": .string(name), "mistakes": [.string("\(name): \((error as? TakeFailure)?.message ?? "\(error)")")]]
+        let mistake = "\(name): \((error as? TakeFailure)?.message ?? "\(error)")"
+        return { _ in ["file": .string(name), "mistakes": [.string(mistake)]] }
       }
-      let mistakes = file.mistakes.map { JSONValue.string("\(name): \($0.words)") }
-      let values = file.values(of: episode, using: Names(file)).values
-      return ["file": .string(name), "labels": .object(values), "mistakes": .array(mistakes)]
+      let mistakes = file.mistakes.map { JSONValue.string("\(name): \($0.words)") }, names = Names(file)
+      return { ["file": .string(name), "labels": .object(file.values(of: $0, using: names).values), "mistakes": .array(mistakes)] }
     }
     return nil
   }
@@ -177,7 +177,7 @@ package struct LabelFile: Sendable {
       for name in ["start", "end", "text", "success"] {
         segment[name] = fields.removeValue(forKey: name).map { LabelValue.ofField($0, name) }
       }
-      values[Labels.segmentsName] = [.object(segment)]
+      values[LabelValue.segmentsName] = [.object(segment)]
     }
     for (name, field) in fields { values[name] = LabelValue.ofField(field, name) }
     lines.append(Line(name: take, values: checked(values) { _ in line.number }, number: line.number))
@@ -192,9 +192,9 @@ package struct LabelFile: Sendable {
     var segments: [JSONValue]?
     for index in matching {
       values.merge(lines[index].values) { $1 }
-      if case .array(let own) = lines[index].values[Labels.segmentsName] { segments = (segments ?? []) + own }
+      if case .array(let own) = lines[index].values[LabelValue.segmentsName] { segments = (segments ?? []) + own }
     }
-    if let segments, values[Labels.segmentsName] != .null { values[Labels.segmentsName] = .array(segments) }
+    if let segments, values[LabelValue.segmentsName] != .null { values[LabelValue.segmentsName] = .array(segments) }
     return (values, matching)
   }
 

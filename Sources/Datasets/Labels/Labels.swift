@@ -30,7 +30,6 @@ package struct Labels: Sendable, Equatable {
 
   /// The source of what `takeset label` has set, which later runs keep.
   package static let edit = "takeset label"
-  package static let segmentsName = LabelValue.segmentsName
 
   /// Values by name, as `LabelValue` checks them. `null` takes away what an earlier source said.
   package private(set) var values: [String: JSONValue] = [:]
@@ -47,7 +46,7 @@ package struct Labels: Sendable, Equatable {
       guard let source = json["sources"]?[name]?.string, let value = try? LabelValue.checked(name, value) else { continue }
       set([name: value], from: source)
     }
-    for segment in json[Self.segmentsName]?.array ?? [] {
+    for segment in json[LabelValue.segmentsName]?.array ?? [] {
       guard let checked = try? LabelValue.segment(segment), let rows = segment["rows"]?.array?.compactMap(\.integer), rows.count == 2,
         0 <= rows[0], rows[0] < rows[1], rows[1] < Int32.max
       else { continue }
@@ -74,7 +73,7 @@ package struct Labels: Sendable, Equatable {
       let isEdit = other.sources[name] == Self.edit && sources[name] != Self.edit
       guard values[name] == nil || isEdit else { continue }
       merged.set([name: value], from: other.sources[name] ?? "")
-      if name == Self.segmentsName { merged.segments = other.segments }
+      if name == LabelValue.segmentsName { merged.segments = other.segments }
     }
     return merged
   }
@@ -88,10 +87,10 @@ package struct Labels: Sendable, Equatable {
   }
 
   /// Whether nothing is said of the episode.
-  package var isEmpty: Bool { values.allSatisfy { $0.value == .null || $0.key == Self.segmentsName } && segments.isEmpty }
+  package var isEmpty: Bool { values.allSatisfy { $0.value == .null || $0.key == LabelValue.segmentsName } && segments.isEmpty }
 
   /// The segments that were asked for, whether or not rows lie in them.
-  var wantedSegments: [JSONValue] { values[Self.segmentsName]?.array ?? [] }
+  var wantedSegments: [JSONValue] { values[LabelValue.segmentsName]?.array ?? [] }
 
   /// Finds the rows of the segments.
   ///
@@ -123,11 +122,11 @@ package struct Labels: Sendable, Equatable {
   /// The record of the manifest.
   package var json: JSONValue {
     var members = values
-    if values[Self.segmentsName]?.array != nil {
+    if values[LabelValue.segmentsName]?.array != nil {
       // Those that lie in no row wait for other rows where nobody else remembers them.
       let placed = Set(segments.map(\.wanted))
-      let others = sources[Self.segmentsName] == Self.edit ? wantedSegments.filter { !placed.contains($0) } : []
-      members[Self.segmentsName] = .array(segments.map(\.json) + others)
+      let others = sources[LabelValue.segmentsName] == Self.edit ? wantedSegments.filter { !placed.contains($0) } : []
+      members[LabelValue.segmentsName] = .array(segments.map(\.json) + others)
     }
     members["sources"] = .object(sources.mapValues { .string($0) })
     return .object(members)

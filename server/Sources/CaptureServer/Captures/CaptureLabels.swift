@@ -10,8 +10,6 @@ struct CaptureLabels: Equatable, Sendable {
   /// Bytes of a request that sets them.
   static let limit = 256 << 10
 
-  init() {}
-
   /// - Parameter stored: The text that a capture's row has.
   init(stored: String?) {
     let found = stored.flatMap { try? JSONDecoder().decode(JSONValue.self, from: Data($0.utf8)) }
@@ -25,10 +23,10 @@ struct CaptureLabels: Equatable, Sendable {
     for (name, value) in members.sorted(by: { $0.key < $1.key }) { try set(name, value) }
   }
 
-  /// The labels that a conversion has found in a capture or beside it, of its first take.
+  /// The labels that a conversion has found in a capture, of its first take.
   ///
   /// - Parameter recorded: Those of the episodes of the take, as their manifest has them.
-  init(recorded: [JSONValue]) {
+  init(recorded: [JSONValue] = []) {
     for labels in recorded {
       for (name, value) in labels.object ?? [:] where name != "sources" {
         guard let value = try? LabelValue.checked(name, value) else { continue }

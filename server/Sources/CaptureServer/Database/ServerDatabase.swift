@@ -198,6 +198,8 @@ package struct ServerDatabase: Sendable {
     migrator.registerMigration("leases", migrate: ConversionLeases.addColumns)
     migrator.registerMigration("labels") { database in
       try database.alter(table: "capture") { $0.add(column: "labels", .text) }
+      try database.create(
+        index: "captureByLabels", on: "capture", columns: ["project", "receivedAt"], condition: Column("labels") != nil)
       // Counts their changes, so that a dataset is known to lack the last one.
       for table in ["capture", "merged"] {
         try database.alter(table: table) { $0.add(column: "labelsRevision", .integer).notNull().defaults(to: 0) }

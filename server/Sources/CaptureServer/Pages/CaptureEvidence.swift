@@ -4,17 +4,14 @@ import Foundation
 /// The result of a capture's conversion, in the words of the dataset's manifest, as pages show it.
 struct CaptureEvidence {
   private let found: JSONValue
+  /// The labels that the capture has of its own: from its format, or from a file in it.
+  let labels: CaptureLabels
 
   /// `nil` for what is no JSON.
   init?(_ text: String) {
     guard let found = try? JSONDecoder().decode(JSONValue.self, from: Data(text.utf8)) else { return nil }
     self.found = found.shortened
-  }
-
-  /// The labels that a capture has of its own: from its format, or from a file beside it.
-  static func labels(of capture: Capture) -> CaptureLabels {
-    let found = capture.evidence.flatMap { try? JSONDecoder().decode(JSONValue.self, from: Data($0.utf8)) }
-    return CaptureLabels(recorded: (found?["labels"]).map { [$0] } ?? [])
+    labels = CaptureLabels(recorded: found["labels"].map { [$0] } ?? [])
   }
 
   /// Seconds from the first frame of the take to the first row.

@@ -34,7 +34,9 @@ struct CapturePages {
       let id = try CapturesRoutes.id(context)
       let form = try LabelsForm(String(buffer: try await request.body.collect(upTo: CaptureLabels.limit)))
       do {
-        try await deeds.label(id, context) { capture, labels in try form.apply(to: &labels, own: CaptureEvidence.labels(of: capture)) }
+        try await deeds.label(id, context) { capture, labels in
+          try form.apply(to: &labels, own: capture.evidence.flatMap(CaptureEvidence.init)?.labels ?? CaptureLabels())
+        }
         return Response.redirect(to: "/verify/\(id)#labels", type: .normal)
       } catch let failure as Failure where failure.status == .badRequest {
         // What somebody has typed stays.
@@ -176,8 +178,6 @@ struct CapturePages {
     var episodes: [String]
     /// Whether the dataset has its labels.
     var isLabelled: Bool
-    /// Tasks of other captures of the project.
-    var tasks: [String]
     var device: Device?
   }
 
@@ -196,7 +196,6 @@ struct CapturePages {
         isLabelled: try Bool.fetchOne(
           database, sql: "SELECT labelsRevision = ? FROM merged WHERE capture = ?", arguments: [capture.labelsRevision, capture.id])
           ?? true,
-        tasks: try LabelsSection.tasks(of: capture.project, database),
         device: try capture.device.flatMap { try Device.fetchOne(database, key: $0) })
     }
     guard let found else { throw Failure.captureNotFound }
@@ -208,6 +207,9 @@ struct CapturePages {
     _ found: Found, to audience: Audience, _ context: CaptureContext, returning: (form: LabelsForm, failure: Failure)? = nil
   ) async throws -> Response {
     var contents = contents(found, audience)
+    if contents.labels?.canChange == true {
+      contents.labels?.tasks = try await database.pool.read { try LabelsSection.tasks(of: found.capture.project, $0) }
+    }
     if let (form, failure) = returning { contents.labels?.show(form, mistake: failure.message) }
     var place: String?
     if case .members = audience { place = "/" }
@@ -279,9 +281,8 @@ struct CapturePages {
       moreFiles: !isGuest && found.fileCount > files.count ? "These are the first \(files.count) of \(found.fileCount) files." : nil,
       labels: canChange.flatMap {
         LabelsSection(
-          capture, own: CaptureEvidence.labels(of: capture), takes: CaptureLabels.takes(of: found.episodes).count,
-          isLabelled: found.isLabelled,
-          tasks: found.tasks, canChange: $0)
+          capture, own: evidence?.labels ?? CaptureLabels(), takes: CaptureLabels.takes(of: found.episodes).count,
+          isLabelled: found.isLabelled, canChange: $0)
       },
       hasImages: thumbnail != nil || overlay != nil || player != nil, hasLevels: !levels.isEmpty, hasUnverified: !unverified.isEmpty,
       hasDepth: !depth.isEmpty, hasTakes: !takes.isEmpty, hasFindings: !findings.isEmpty, hasFiles: !files.isEmpty,

@@ -21,8 +21,8 @@ struct LabelsSection {
   /// Labels of other names, which the form leaves as they are.
   var others: [Fact]
   var hasOthers: Bool
-  /// Tasks that others of the project have.
-  var tasks: [String]
+  /// Tasks that captures of the project have, for the form.
+  var tasks: [String] = []
   var canChange: Bool
   /// Whether the capture has one take, which segments are of.
   var hasTimes: Bool
@@ -32,7 +32,7 @@ struct LabelsSection {
   var mistake: String?
 
   /// `nil` where there is nothing to read or to change.
-  init?(_ capture: Capture, own: CaptureLabels, takes: Int, isLabelled: Bool, tasks: [String], canChange: Bool) {
+  init?(_ capture: Capture, own: CaptureLabels, takes: Int, isLabelled: Bool, canChange: Bool) {
     let labels = CaptureLabels(stored: capture.labels).over(own)
     guard canChange ? capture.status != .rejected && capture.status != .quarantined : !labels.values.isEmpty else { return nil }
     let values = labels.values
@@ -43,11 +43,10 @@ struct LabelsSection {
       Segment(
         start: Self.text($0.start), end: Self.text($0.end), text: $0.text, succeeded: $0.success == true, failed: $0.success == false)
     }
-    let known: Set = ["task", "success", "tags", LabelValue.segmentsName]
-    others = values.filter { !known.contains($0.key) }.sorted { $0.key < $1.key }.map {
+    others = values.filter { !LabelValue.known.contains($0.key) }.sorted { $0.key < $1.key }.map {
       Fact(name: $0.key, value: $0.value.string ?? $0.value.bool.map { "\($0)" } ?? $0.value.double.map(Self.text) ?? "")
     }
-    (hasOthers, self.tasks, self.canChange, hasTimes, isWaiting) = (!others.isEmpty, tasks, canChange, takes < 2, !isLabelled)
+    (hasOthers, self.canChange, hasTimes, isWaiting) = (!others.isEmpty, canChange, takes < 2, !isLabelled)
   }
 
   /// The form as somebody has filled it in, with what is wrong.
@@ -65,13 +64,14 @@ struct LabelsSection {
     number == number.rounded() && abs(number) < 1e15 ? "\(Int64(number))" : "\(number)"
   }
 
-  /// The tasks that are given most often in a project.
+  /// The tasks that are given most often to the newest captures of a project.
   static func tasks(of project: String, _ database: Database) throws -> [String] {
     try String.fetchAll(
       database,
       sql: """
-        SELECT json_extract(labels, '$.task') AS task FROM capture
-        WHERE project = ? AND labels IS NOT NULL AND json_valid(labels) AND json_type(labels, '$.task') = 'text'
+        SELECT json_extract(labels, '$.task') AS task
+        FROM (SELECT labels FROM capture WHERE project = ? AND labels IS NOT NULL ORDER BY receivedAt DESC LIMIT 1000)
+        WHERE json_valid(labels) AND json_type(labels, '$.task') = 'text'
         GROUP BY task ORDER BY COUNT(*) DESC, task LIMIT 50
         """, arguments: [project])
   }
