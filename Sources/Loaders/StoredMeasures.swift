@@ -29,15 +29,17 @@ package struct StoredMeasures: Sendable {
   package static func all(of dataset: Dataset, checks: Verification.ExternalChecks, threads: Int = 1) throws -> [StoredMeasures] {
     let records = try dataset.written.map { take in
       let record = try dataset.record(of: take)
-      return (id: record.id.text, measures: record.measures, output: record.measures == nil ? record.output : nil)
+      return (id: record.id.text, measures: record.measures, record: record.measures == nil ? record : nil)
     }
     return inParallel(records.count, threads: threads) { index in
-      let (id, measures, output) = records[index]
-      guard measures == nil, let output else { return StoredMeasures(id: id, measures: measures) }
+      let (id, measures, record) = records[index]
+      guard let record, let output = record.output else { return StoredMeasures(id: id, measures: measures) }
       return StoredMeasures(id: id) {
         let file = try RecordedShard(dataset.directory + "/" + output.path, output, checks).open()
         defer { try? file.close() }
-        return try Measures(StoredEpisode(file.root))
+        var measures = try Measures(StoredEpisode(file.root))
+        if let lag = try MeasuredMotion(Dataset.episode(record, in: dataset.directory, checks))?.readLag() { measures.set(lag) }
+        return measures
       }
     }
   }

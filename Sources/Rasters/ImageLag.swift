@@ -30,6 +30,8 @@ package struct ImageLag: Sendable {
   package let lag: Double
   /// The root of the share of the blocks' motion that poses with this lag explain, 0 to 1.
   package let correlation: Double
+  private let search: ImageLagSearch
+  private let scale: Double
 
   static let reach = 0.15
   private static let coarse = 0.01, fine = 0.0025
@@ -55,7 +57,7 @@ package struct ImageLag: Sendable {
     package var center: SIMD2<Double>
 
     /// Of a phone's main camera, which is close enough to find how wide it is.
-    static let assumed = Lens(focal: 48, stretch: 1, center: .zero)
+    package static let assumed = Lens(focal: 48, stretch: 1, center: .zero)
 
     private init(focal: Double, stretch: Double, center: SIMD2<Double>) {
       (self.focal, self.stretch, self.center) = (focal, stretch, center)
@@ -120,9 +122,12 @@ package struct ImageLag: Sendable {
     let readout = Self.readout(&own, search, scale)
     guard own.curvature > 0, abs(own.lag) <= Self.reach - Self.coarse, abs(readout) < Self.longestReadout else { return nil }
     guard Self.sigma(own) <= Self.greatestSigma else { return nil }
-    self.lag = own.lag
+    (self.lag, self.search, self.scale) = (own.lag, search, scale)
     correlation = search.correlation(search.motion(own.lag, readout: readout), scale)
   }
+
+  /// The two motions that were compared.
+  package var curves: LagCurves { LagCurves(search, lag, scale) }
 
   // MARK: Statistics of costs
 

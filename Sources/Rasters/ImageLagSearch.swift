@@ -17,9 +17,9 @@ struct ImageLagSearch {
   private var chunkOf: [Int] = []
   private let poses: ImageLag.Poses
   private let knot: Double
-  private let focal: Double
+  let focal: Double
   /// Centers of the blocks in cells from the principal point; eight blocks are a line along the longer side of the image.
-  private var x: [Float] = [], y: [Float] = []
+  private(set) var x: [Float] = [], y: [Float] = []
   /// The places of the lines across the shorter side of the image, -0.5 to 0.5 at its edges: a rolling shutter reads one after the other.
   let places: [Double]
   /// Factor of the information that the shifts claim.
@@ -155,6 +155,18 @@ struct ImageLagSearch {
     return Pose(position: (s2 * p0 - s1 * p1) / determinant, quaternion: q / (q * q).sum().squareRoot())
   }
 
+  /// Of each pair, the pose at its second image in the camera's axes at its first one, for images that are late by these seconds.
+  func steps(late: Double) -> [Pose] {
+    var last: (time: Double, pose: Pose)?
+    return pairs.map { pair in
+      // A pair often starts where the one before ends.
+      let known = last.flatMap { $0.time == pair.start ? $0.pose : nil }
+      let a = known ?? pose(at: pair.start - late), b = pose(at: pair.end - late)
+      last = (pair.end, b)
+      return a.inverse.composed(with: b)
+    }
+  }
+
   /// The motion of the camera between the images of each pair, for each line if they were read one after the other.
   struct Motion {
     fileprivate var steps: [cmotion_step]
@@ -165,22 +177,15 @@ struct ImageLagSearch {
   func motion(_ lag: Double, readout: Double = 0) -> Motion {
     let isByLine = readout != 0
     let steps = (isByLine ? places : [0]).flatMap { place -> [cmotion_step] in
-      let late = lag - readout * place
       var earlier = pairs.first?.start ?? 0
-      var last: (time: Double, pose: Pose)?
-      return pairs.indices.map { index in
-        let pair = pairs[index]
-        defer { earlier = pair.start }
-        // A pair often starts where the one before ends.
-        let known = last.flatMap { $0.time == pair.start ? $0.pose : nil }
-        let a = known ?? pose(at: pair.start - late), b = pose(at: pair.end - late)
-        last = (pair.end, b)
-        let step = a.inverse.composed(with: b)
+      return zip(pairs.indices, self.steps(late: lag - readout * place)).map { index, step in
+        let start = pairs[index].start
+        defer { earlier = start }
         let axes = step.axes
         let moved = Pose(position: .zero, quaternion: step.quaternion).inverse.rotate(step.position)
         func three(_ v: SIMD3<Double>) -> (Float, Float, Float) { (Float(v.x), Float(v.y), Float(v.z)) }
         return cmotion_step(
-          right: three(axes.x), below: three(axes.y), ahead: three(axes.z), moved: three(moved), seconds: Float(pair.start - earlier),
+          right: three(axes.x), below: three(axes.y), ahead: three(axes.z), moved: three(moved), seconds: Float(start - earlier),
           chunk: UInt32(chunkOf[index]))
       }
     }

@@ -80,7 +80,7 @@ struct TraceCommand: ParsableCommand {
   /// Writes the page, if one is wanted, and returns its path.
   private func page(_ trace: Trace) throws -> String? {
     guard open || output != nil else { return nil }
-    let html = TracePage(trace: trace, tool: TakesetCommand.tool).html()
+    let html = TracePage(trace: trace, tool: TakesetCommand.tool, checks: CheckProcess.checks).html()
     let path: String
     if let output {
       path = output

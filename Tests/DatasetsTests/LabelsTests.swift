@@ -55,6 +55,10 @@ import Testing
     labels.set(["task": "all", "segments": [segment(0, 3, "a"), segment(1, 2, "b")]], from: "one")
     labels.place(in: [0, 1_000_000_000, 2_000_000_000, 3_000_000_000])
     #expect((0..<4).map { labels.text(ofRow: $0) } == ["a", "b", "a", "all"])
+    // Both begin before the first row of this part of the take: the later one counts.
+    labels.set(["segments": [segment(0.3, 1.8, "later"), segment(0.1, 1.9, "first")]], from: "one")
+    labels.place(in: [1_000_000_000, 1_850_000_000])
+    #expect((0..<2).map { labels.text(ofRow: $0) } == ["later", "first"])
   }
 
   // MARK: Values

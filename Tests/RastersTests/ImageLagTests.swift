@@ -84,6 +84,33 @@ struct ImageLagTests {
     #expect(lens(focal: 0, center: .zero) == nil && lens(focal: .nan, center: .zero) == nil && lens(focal: 48, center: [500, 0]) == nil)
   }
 
+  @Test(arguments: [-0.1, 0, 0.05])
+  func `The curves of images and poses differ by the lag`(lag: Double) throws {
+    // Turning alone: how fast the middle of the picture slides is how fast the camera turns.
+    func turning(_ time: Double) -> Pose { Pose(position: .zero, quaternion: Self.pose(time).quaternion) }
+    let found = try #require(
+      ImageLag(pairs(late: lag, pose: turning), on: grid, poses: poses(turning), lens: lens(focal: 48, center: .zero)))
+    let points = found.curves.stretches.joined()
+    #expect(found.curves.isAcross && found.curves.stretches.count == 1 && points.count == 90)
+    for point in points {
+      func rate(_ time: Double) -> Double {
+        let step = turning(time - 1.0 / 60).inverse.composed(with: turning(time + 1.0 / 60))
+        return -30 * 180 / .pi * step.rotationVector.y
+      }
+      #expect(
+        abs(point.poses - rate(point.time)) < 1.2 && abs((point.images ?? .nan) - rate(point.time - lag)) < 1.2,
+        "\(point) \(rate(point.time))")
+    }
+  }
+
+  @Test func `Images that fit no lag are left out of the curves`() throws {
+    var late = pairs(late: 0.05)
+    for number in [20, 41, 42] { for block in 0..<grid.blocks { late[number].shifts[block] = 5 - late[number].shifts[block] } }
+    let curves = try #require(ImageLag(late, on: grid, poses: poses(), lens: nil)).curves
+    let points = Array(curves.stretches.joined())
+    #expect(points.indices.filter { points[$0].images == nil } == [20, 41, 42])
+  }
+
   @Test func `Motion that does not tell has no lag`() {
     let still = pairs(late: 0) { _ in .identity }
     #expect(ImageLag(still, on: grid, poses: poses { _ in .identity }, lens: nil) == nil)

@@ -50,13 +50,19 @@ class Labels(Mapping[str, Any]):
         self.task: str | None = self._values.get("task")
         self.success: bool | None = self._values.get("success")
         self.tags: list[str] = list(self._values.get("tags", ()))
-        self.segments = sorted(segments, key=lambda one: (one.rows.start, one.rows.stop))
+        # Of those that begin with the same row, the order is that of their starts, as they are stored.
+        self.segments = sorted(segments, key=lambda one: one.rows.start)
         self.sources = sources
+
+    def segment(self, row: int) -> LabelSegment | None:
+        """The segment that a row is in, the last to begin if several; None outside of all."""
+        begun = self.segments[: bisect.bisect_right(self.segments, row, key=lambda one: one.rows.start)]
+        return next((one for one in reversed(begun) if row < one.rows.stop), None)
 
     def text(self, row: int) -> str | None:
         """The text of the segment that a row is in, the last to begin if several; the task outside of all; None without one."""
-        found = [one for one in self.segments[: bisect.bisect_right(self.segments, row, key=lambda one: one.rows.start)] if row < one.rows.stop]
-        return found[-1].text if found else self.task
+        found = self.segment(row)
+        return found.text if found else self.task
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]

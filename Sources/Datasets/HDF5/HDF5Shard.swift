@@ -41,6 +41,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   let measured: MeasuredImages?
   private var readings = MeasuredImages.Readings()
   let motion: MeasuredMotion?
+  /// The raster of the images of `motion`.
+  let motionRaster: Int
   private var motionPairs = MeasuredMotion.Pairs()
 
   /// A worker's histogram, which the shard reads once the worker has stopped.
@@ -52,7 +54,10 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     // Images that keep the source's bytes are decoded for this alone.
     edges = EdgeAgreement(layout.episode, rows: layout.rasters.contains { $0.encoding == .source } ? 4 : 8)
     measured = MeasuredImages(layout.rasters)
-    motion = try MeasuredMotion(layout)
+    let motion = try MeasuredMotion(layout.episode)
+    // Images that keep the source's bytes are not decoded for it.
+    let raster = layout.rasters.firstIndex { $0.name == motion?.imageName && $0.sampleBytes != nil }
+    (self.motion, motionRaster) = (raster == nil ? nil : motion, raster ?? 0)
     unlink(temporary)
     isUnreadable = layout.rasters.map { _ in [] }
     moments = layout.rasters.map { _ in Moments() }
@@ -124,7 +129,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     }
     if let reading = row.image { readings.add(reading) }
     if let motion {
-      let digests = rowDigests[layout.rasters[motion.raster].samples].suffix(64)
+      let digests = rowDigests[layout.rasters[motionRaster].samples].suffix(64)
       motionPairs.add(row.motion, of: rowsStored, motion, isRepeat: digests.count == 64 && digests.prefix(32) == digests.suffix(32))
     }
     rowsStored += 1
@@ -220,10 +225,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     if let name = layout.episode.firstStream(where: { $0.spec.kind == .angles })?.name, let joints = vectors[name] {
       measures[.jointsValid] = Double(joints.moments.reduce(0) { $0 + $1.count }) / (rows * Double(joints.channels))
     }
-    if let lag = motion?.lag(motionPairs) {
-      measures[.imagePoseLag] = (lag.lag * 1e5).rounded() / 100
-      measures[.imagePoseLagR] = (lag.correlation * 1e4).rounded() / 1e4
-    }
+    if let lag = motion?.lag(motionPairs) { measures.set(lag) }
     return measures
   }
 
@@ -232,12 +234,12 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
 
   private func lateImages(_ measures: Measures) -> Finding? {
     guard let motion, let lag = measures[.imagePoseLag], abs(lag) > Self.leastLag else { return nil }
-    let name = layout.rasters[motion.raster].name.rawValue
+    let name = motion.imageName.rawValue
     func latency(_ stream: SampleStream, _ name: String, by lag: Double) -> String {
       let seconds = (10 * (Double(stream.latency) / 1e6 + lag)).rounded() / 1e4
       return "{\(stream.firstName ?? name): \(seconds == 0 ? "0" : "\(seconds)")}"
     }
-    let images = latency(layout.rasters[motion.raster].stream, name, by: lag)
+    let images = latency(motion.images, name, by: lag)
     let poses = latency(motion.poseStream, motion.poseName.rawValue, by: -lag)
     let words = String(format: "its images show what the poses have %.1f ms %@, by their motion", abs(lag), lag > 0 ? "earlier" : "later")
     return Finding(

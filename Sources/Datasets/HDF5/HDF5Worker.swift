@@ -130,8 +130,8 @@ final class HDF5Worker: ShardWorker {
 
   /// Compares the image of a row with the one before it, `last`, if that is in the same block.
   private func motion(_ prepared: PreparedRow, _ row: Int, after last: inout (row: Int, image: MotionImage)?) -> MeasuredMotion.Part? {
-    guard let motion = shard.motion, motion.rows.contains(row), prepared.cells[motion.raster].isReadable else { return nil }
-    let samples = prepared.cells[motion.raster].samples
+    guard let motion = shard.motion, motion.rows.contains(row), prepared.cells[shard.motionRaster].isReadable else { return nil }
+    let samples = prepared.cells[shard.motionRaster].samples
     guard let image = motion.grid.image(samples.pixels ?? samples.raw) else { return nil }
     defer { last = (row, image) }
     if let last, motion.earlier[row] == last.row { return MeasuredMotion.Part(shifts: last.image.shifts(to: image, lens: motion.lens)) }

@@ -1,11 +1,12 @@
 import Foundation
-import Model
-import Rasters
+package import Model
+package import Rasters
 
-/// The images of a shard whose motion is measured against the poses while they are written: some seconds of them, in which the camera's turning
-/// changes most.
-struct MeasuredMotion: Sendable {
-  let raster: Int
+/// The images of an episode whose motion is measured against its poses, mostly while they are written: some seconds of them, in which the camera's
+/// turning changes most.
+package struct MeasuredMotion: Sendable {
+  let imageName: StreamName
+  let images: SampleStream
   let grid: MotionGrid
   /// By row, the row of the image before it.
   let earlier: [Int: Int]
@@ -22,18 +23,21 @@ struct MeasuredMotion: Sendable {
   private static let leastStep = 0.029
   /// Length of the stretches that are chosen, and their number.
   private static let stretch = 1.0, stretches = 3
+  /// Changes of the turning (rad²/s², summed over the stretches) below which no lag can be told, for the lens of a phone: the least of many takes
+  /// that told one had two and a half times that.
+  private static let leastChanges = 0.03
 
-  /// `nil` without images or poses of a camera, and for images that are not decoded.
+  /// The motion of the first of the images that `align` knows, or else of the first of all: those of a step in Python have the times of rows.
+  ///
+  /// `nil` without images or poses of a camera, and for images too small.
   ///
   /// - Throws: what the source of the poses throws.
-  init?(_ layout: ShardLayout) throws {
-    let (episode, rasters) = (layout.episode, layout.rasters)
-    let candidates = rasters.indices.filter { rasters[$0].stream.spec.kind == .image }
-    // Images of a step in Python have the times of rows.
+  package init?(_ episode: Episode) throws {
+    let candidates = episode.streams.filter { $0.value.spec.kind == .image && $0.value.rows != nil }.sorted { $0.key < $1.key }
     guard
-      let raster = candidates.first(where: { image in episode.alignments.contains { $0.stream == rasters[image].name } })
+      let (imageName, images) = candidates.first(where: { image in episode.alignments.contains { $0.stream == image.key } })
         ?? candidates.first,
-      rasters[raster].sampleBytes != nil, let grid = MotionGrid(rasters[raster].stream.spec.gridSize),
+      let imageRows = images.rows, let grid = MotionGrid(images.spec.gridSize),
       let (name, stream) = episode.firstStream(where: { $0.spec.kind.poseFrame != nil }), let poseRows = stream.rows,
       let frame = stream.spec.kind.poseFrame, frame.body == nil, let toARKit = frame.cameraAxes.arkitFromThese,
       let start = episode.frames.timestamps.first
@@ -56,25 +60,27 @@ struct MeasuredMotion: Sendable {
       poses.poses.append(turned)
       rotations[row] = turned.quaternion
     }
-    let images = rasters[raster].stream
-    times = rasters[raster].rows.map { $0.map { Double(images.timestamps[$0.nearest].since(start)) / 1e9 } }
+    times = imageRows.map { $0.map { Double(images.timestamps[$0.nearest].since(start)) / 1e9 } }
     var chosen: [(row: Int, time: Double)] = []
     for (row, time) in times.enumerated() {
       if let time, chosen.last.map({ time - $0.time >= Self.leastStep }) ?? true { chosen.append((row, time)) }
     }
-    let kept = Self.liveliest(chosen, rotations)
+    lens = episode.intrinsics(of: images, at: imageRows.compactMap(\.self).first).flatMap {
+      ImageLag.Lens($0, images.spec.gridSize, on: grid)
+    }
+    // What shifts in an image grows with the focal length.
+    let wide = (lens ?? .assumed).focal / ImageLag.Lens.assumed.focal
+    let kept = Self.liveliest(chosen, rotations, least: Self.leastChanges / (wide * wide))
     var earlier: [Int: Int] = [:]
     for (last, next) in zip(chosen, chosen.dropFirst()) where kept.contains(next.row) { earlier[next.row] = last.row }
     guard !earlier.isEmpty else { return nil }
-    (self.raster, self.grid, self.earlier, rows) = (raster, grid, earlier, Set(earlier.keys).union(earlier.values))
+    (self.imageName, self.images, self.grid) = (imageName, images, grid)
+    (self.earlier, rows) = (earlier, Set(earlier.keys).union(earlier.values))
     (self.poses, poseName, poseStream) = (poses, name, stream)
-    lens = episode.intrinsics(of: images, at: rasters[raster].rows.compactMap(\.self).first).flatMap {
-      ImageLag.Lens($0, images.spec.gridSize, on: grid)
-    }
   }
 
-  /// The rows in the stretches in which the rotation from image to image changes most.
-  private static func liveliest(_ chosen: [(row: Int, time: Double)], _ rotations: [Int: SIMD4<Double>]) -> Set<Int> {
+  /// The rows in the stretches in which the rotation from image to image changes most; none where it changes by less than `least`.
+  private static func liveliest(_ chosen: [(row: Int, time: Double)], _ rotations: [Int: SIMD4<Double>], least: Double) -> Set<Int> {
     var changes: [Int: Double] = [:]
     var last: SIMD3<Double>?
     for (a, b) in zip(chosen, chosen.dropFirst()) {
@@ -86,7 +92,9 @@ struct MeasuredMotion: Sendable {
       if let last { changes[Int(b.time / stretch), default: 0] += ((rate - last) * (rate - last)).sum() }
       last = rate
     }
-    let most = Set(changes.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(stretches).map(\.key))
+    let first = changes.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(stretches)
+    guard first.reduce(0, { $0 + $1.value }) >= least else { return [] }
+    let most = Set(first.map(\.key))
     return Set(chosen.filter { most.contains(Int($0.time / stretch)) }.map(\.row))
   }
 
@@ -119,4 +127,27 @@ struct MeasuredMotion: Sendable {
 
   /// By how much the images are late; `nil` where their motion does not tell.
   func lag(_ pairs: Pairs) -> ImageLag? { ImageLag(pairs.all, on: grid, poses: poses, lens: lens) }
+
+  /// The same from images that are read for it: of an episode that is written already.
+  ///
+  /// - Throws: what opening their source throws; images that cannot be read are skipped.
+  package func readLag() throws -> ImageLag? {
+    var cursor = try images.source.makeCursor(SampleRequest())
+    var (pairs, last) = (Pairs(), [UInt8]())
+    for (row, sample) in (images.rows ?? []).enumerated() where rows.contains(row) || rows.contains(row + 1) {
+      var bytes: [UInt8] = []
+      guard let sample, (try? cursor.read(sample.nearest, into: &bytes)) != nil else { continue }
+      let part = rows.contains(row) ? grid.image(bytes).map { Part(image: $0) } : nil
+      pairs.add(part, of: row, self, isRepeat: bytes == last)
+      last = bytes
+    }
+    return lag(pairs)
+  }
+}
+
+extension Measures {
+  package mutating func set(_ lag: ImageLag) {
+    self[.imagePoseLag] = (lag.lag * 1e5).rounded() / 100
+    self[.imagePoseLagR] = (lag.correlation * 1e4).rounded() / 1e4
+  }
 }

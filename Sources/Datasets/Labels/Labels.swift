@@ -92,7 +92,7 @@ package struct Labels: Sendable, Equatable {
   /// The segments that were asked for, whether or not rows lie in them.
   var wantedSegments: [JSONValue] { values[LabelValue.segmentsName]?.array ?? [] }
 
-  /// Finds the rows of the segments.
+  /// Finds the rows of the segments, and puts these in the order in which they begin.
   ///
   /// - Parameter times: Of the rows, in nanoseconds since the first frame of the take, ascending.
   mutating func place(in times: [Int64]) {
@@ -113,7 +113,7 @@ package struct Labels: Sendable, Equatable {
       guard let segment = try? LabelValue.segment(json) else { return nil }
       let (first, end) = (row(at: segment.start), row(at: segment.end))
       return first < end ? Segment(segment, rows: first..<end) : nil
-    }.sorted { ($0.rows.lowerBound, $0.rows.upperBound) < ($1.rows.lowerBound, $1.rows.upperBound) }
+    }.sorted { ($0.start, $0.end, $0.text) < ($1.start, $1.end, $1.text) }
   }
 
   /// The text of the segment of each row, or else the task.

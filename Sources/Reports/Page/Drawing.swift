@@ -7,7 +7,7 @@ import Model
 /// Styles are names of classes, so that the colors are those of the page, light or dark.
 struct Drawing: Sendable, Equatable {
   enum Style: String, Sendable {
-    case axis, grid, curve, bridge, bar, zero, present, gap, mark, start, end
+    case axis, grid, curve, other, bridge, bar, zero, present, gap, mark, start, end
   }
 
   struct Line: Sendable, Equatable {

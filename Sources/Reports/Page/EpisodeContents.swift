@@ -1,3 +1,4 @@
+import Datasets
 import Model
 
 /// The contents of a written episode that a page shows besides its images: numbers and drawings, from one pass over its small arrays.
@@ -59,7 +60,7 @@ struct EpisodeContents: Sendable {
   var trajectory: TrajectoryDrawing?
   /// The same path from the side.
   var sideView: TrajectoryDrawing?
-  /// Height, joints and other vectors, with their captions.
+  /// The lag of images, height, joints and other vectors, with their captions.
   var curves: [(caption: String, drawing: Drawing)] = []
 
   var missing: Int { gaps.reduce(0) { $0 + $1.missing } }
@@ -69,8 +70,8 @@ struct EpisodeContents: Sendable {
 
   /// Reads an episode.
   ///
-  /// `draws`: Whether to make drawings too.
-  init(_ episode: Episode, draws: Bool) throws {
+  /// `draws`: Whether to make drawings too. `drawsLag`: Whether to read some seconds of images for one of their lag.
+  init(_ episode: Episode, draws: Bool, drawsLag: Bool = false) throws {
     let frames = episode.frames
     let times = frames.timestamps
     let origin = times.first ?? Timestamp(nanoseconds: 0)
@@ -97,6 +98,7 @@ struct EpisodeContents: Sendable {
     actions = try ActionHistograms(episode, &reader)
     guard draws else { return }
     let breaks = Set(found.map(\.row))
+    if drawsLag, let lag = try MeasuredMotion(episode)?.readLag() { curves.append(LagDrawing.drawing(lag)) }
     timeline = TimelineDrawing.drawing(
       seconds: seconds, period: period, gaps: zip(found, gaps).map { ($0.row, $1.missing) }, lanes: Self.lanes(aligned, bits))
     for (name, stream) in aligned {

@@ -92,6 +92,9 @@ package struct ReportPage: Sendable {
 
   // MARK: Reading
 
+  /// Episodes whose lag of images is drawn at most, because it takes the time of reading some seconds of images.
+  private static let lagsDrawn = 24
+
   /// Reads the small arrays of every take.
   ///
   /// `drawingLimit`: Bytes of drawings after which none are made.
@@ -100,6 +103,7 @@ package struct ReportPage: Sendable {
     let labels = source.record?.labels ?? [:]
     var summaries = source.takes.map { TakeSummary(take: $0, split: splits[$0.id.text], labels: labels[$0.id.text] ?? Labels()) }
     summaries.sort { $0.precedes($1) }
+    let late = Set(summaries.filter { $0.codes.contains(.imagePoseLag) }.prefix(Self.lagsDrawn).map(\.take.id))
     var (bytes, start) = (0, 0)
     // In portions, so that which takes have drawings does not depend on the number of threads.
     while start < summaries.count {
@@ -109,7 +113,8 @@ package struct ReportPage: Sendable {
         var summary = summaries[range.lowerBound + index]
         guard summary.take.outcome == .written else { return summary }
         do {
-          summary.contents = try cache.contents(of: summary.take, in: source, draws: draws)
+          summary.contents = try cache.contents(
+            of: summary.take, in: source, draws: draws, drawsLag: draws && late.contains(summary.take.id))
           summary.take.findings += summary.contents?.findings ?? []
         } catch {
           summary.problem = Dataset.problem(error, summary.take)
@@ -162,6 +167,7 @@ package final class ReportCache: Sendable {
   private struct Key: Hashable {
     var id: String
     var shard: String
+    var drawsLag = false
   }
 
   private let state = NSLock()
@@ -172,10 +178,11 @@ package final class ReportCache: Sendable {
   /// `isKept`: Whether anything is kept.
   package init(isKept: Bool = false) { self.isKept = isKept }
 
-  func contents(of take: TakeRecord, in source: ReportedTakes, draws: Bool) throws -> EpisodeContents {
-    let key = try key(take, source)
+  func contents(of take: TakeRecord, in source: ReportedTakes, draws: Bool, drawsLag: Bool) throws -> EpisodeContents {
+    var key = try key(take, source)
+    key?.drawsLag = drawsLag
     if let key, let known = state.withLock({ contents[key] }), known.timeline != nil || !draws { return known }
-    let read = try EpisodeContents(source.episode(take), draws: draws)
+    let read = try EpisodeContents(source.episode(take), draws: draws, drawsLag: drawsLag)
     if let key { state.withLock { contents[key] = read } }
     return read
   }

@@ -9,11 +9,18 @@ import Steps
 package struct TracePage {
   private let trace: Trace
   private let tool: ToolIdentity
+  private let lag: (caption: String, drawing: Drawing)?
 
   /// The name by which a page is recognized as one that this program wrote.
   private static let generator = "takeset trace"
 
-  package init(trace: Trace, tool: ToolIdentity) { (self.trace, self.tool) = (trace, tool) }
+  /// - Parameter checks: The check of a shard that another program has written to, before its images are read for their lag.
+  package init(trace: Trace, tool: ToolIdentity, checks: Verification.ExternalChecks = .none) {
+    (self.trace, self.tool) = (trace, tool)
+    // A shard that cannot be read has been named as a problem of the trace.
+    let episode = try? trace.record.map { try Dataset.episode($0, in: trace.dataset, checks) }
+    lag = (try? episode.flatMap { try MeasuredMotion($0)?.readLag() }).map { LagDrawing.drawing($0) }
+  }
 
   /// Whether a file is such a page.
   package static func isPage(_ path: String) -> Bool {
@@ -47,6 +54,7 @@ package struct TracePage {
       </header>
       <main>
       \(trace.streams.map(section).joined())
+      \(motion)
       \(steps)
       \(inputs)
       </main>
@@ -143,6 +151,11 @@ package struct TracePage {
       <section><h2>\(stream.name.rawValue)</h2><div class="pictures">\(figures.joined())</div>\
       <dl class="facts">\(facts.joined())</dl></section>
       """
+  }
+
+  private var motion: Markup {
+    guard let lag else { return "" }
+    return "<section><h2>Images against poses</h2><p class=\"note\">\(lag.caption).</p>\(lag.drawing.markup)</section>"
   }
 
   private var steps: Markup {

@@ -6,7 +6,9 @@ import shutil
 import numpy as np
 import pytest
 from outputs import manifest
+from report_pages import Tree, paths, report
 from scipy.spatial.transform import Rotation
+from sealing import rewrite
 
 SECONDS = 5
 
@@ -174,3 +176,53 @@ def test_images_that_are_not_decoded_or_too_small_have_none(takeset, takes, tmp_
     for steps, writer in [("", "{hdf5: {image: jpeg}}"), (", resize-image: {width: 48, height: 36}", "hdf5")]:
         assert {lag for lag, _, _ in measured(takeset, takes, tmp_path, 0, steps, writer).values()} == {None}
         shutil.rmtree(tmp_path / "out")
+
+
+def forget(record):
+    """As an earlier version wrote it."""
+    for take in record["takes"]:
+        del take["measures"]
+
+
+def test_datasets_of_before_are_measured_when_they_are_listed(takeset, takes, tmp_path):
+    steps, writer = ", decimate: {every: 2}, resize-image: {width: 192, height: 144}", "{hdf5: {image: png}}"
+    found = measured(takeset, takes, tmp_path, 0.05, steps, writer)
+    rewrite(tmp_path / "out", forget)
+    own = json.loads(takeset("measures", tmp_path / "out", "--json", check=0).stdout)
+    assert sum(lag is not None for lag, _, _ in found.values()) >= 4
+    for id, (lag, sure, _) in found.items():
+        assert (own[id]["image_pose_lag_ms"], own[id]["image_pose_lag_r"]) == (lag and pytest.approx(lag, abs=0.1), sure and pytest.approx(sure, abs=1e-3)), id
+
+
+def shift(drawing):
+    """The seconds by which the curve of images is behind that of poses, by the pieces of a drawing."""
+    found = []
+    for images, poses in zip(paths(drawing, "curve"), paths(drawing, "other"), strict=True):
+        top = images[:, 1].mean()
+        # Ticks below each piece tell the pixels of a second.
+        ticks = [(x, float(text.split()[0])) for x, y, text, _ in drawing["labels"] if text.endswith(" s") and 20 < y - top < 80 and x > 20]
+        pixels = np.polyfit([time for _, time in ticks], [x for x, _ in ticks], 1)[0]
+        shifts = np.arange(-0.15, 0.15, 0.001)
+        across = np.arange(poses[0, 0] + 0.15 * pixels, poses[-1, 0] - 0.15 * pixels)
+        late = np.interp(across, images[:, 0], images[:, 1])
+        costs = [((late - np.interp(across - seconds * pixels, poses[:, 0], poses[:, 1])) ** 2).mean() for seconds in shifts]
+        found.append(shifts[np.argmin(costs)])
+    return found
+
+
+@pytest.mark.parametrize("latency", [-0.06, 0.05])
+def test_pages_show_the_motion_of_images_and_of_poses(takeset, takes, tmp_path, latency):
+    measured(takeset, takes, tmp_path, latency)
+    page, _ = report(takeset, tmp_path / "out", tmp_path / "report.html")
+    for id in ("shake-30", "nod-60"):
+        caption, drawing = next((one["name"], one["drawing"]) for one in page.details(id)["curves"] if one["name"].startswith("Motion"))
+        assert ("up and down" if id == "nod-60" else "across") in caption and ("late" if latency < 0 else "early") in caption
+        assert caption.split("degrees/s: ")[1] in drawing["title"]
+        assert np.median(shift(drawing)) == pytest.approx(-latency, abs=0.006)
+        takeset("trace", tmp_path / "out", "--episode", id, "--row", 3, "--output", tmp_path / f"{id}.html", check=0)
+        section = next(one for one in Tree((tmp_path / f"{id}.html").read_text()).root.all("section") if "Images against poses" in one.text)
+        assert caption in section.text
+        assert [path.attributes["d"] for path in section.all("path", class_="curve")] == [path for style, path in drawing["lines"] if style == "curve"]
+    assert not any(one["name"].startswith("Motion") for one in page.details("still-30")["curves"])
+    takeset("trace", tmp_path / "out", "--episode", "still-30", "--row", 3, "--output", tmp_path / "still.html", check=0)
+    assert "Images against poses" not in (tmp_path / "still.html").read_text()

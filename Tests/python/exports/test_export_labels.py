@@ -46,8 +46,15 @@ def test_lerobot_has_tasks_subtasks_and_success(labelled, tmp_path):
     assert {(one["role"], one["style"], one["camera"], one["tool_calls"]) for one in first} == {("assistant", "subtask", None, None)}
     frames = np.array([one["timestamp"] for one in first]) * found.info["fps"]
     assert frames[0] == 0 and abs(frames[1] - 0.3 * found.info["fps"]) < 1.5 and abs(frames[1] - round(frames[1])) < 1e-3
-    lerobot(dataset, tmp_path / "other", "--task", "pick up the cup")
-    assert {tuple(row["tasks"]) for row in Export(tmp_path / "other").episodes} == {("pick up the cup",)}
+    lost = json.loads((tmp_path / "out/takeset-export.json").read_text())["lost"]
+    assert "labels: robot_id, tags; LeRobot has a task, success and subtasks" in lost
+    lerobot(dataset, tmp_path / "other", "--task", "pick up the cup", "--drop-keys", "language_persistent")
+    other = Export(tmp_path / "other")
+    assert {tuple(row["tasks"]) for row in other.episodes} == {("pick up the cup",)} and "language_persistent" not in other.info["features"]
+    # Episodes that the file does not name have their labels.
+    (tmp_path / "tasks.json").write_text(json.dumps({ids[1]: "wipe"}))
+    lerobot(dataset, tmp_path / "some", "--tasks", tmp_path / "tasks.json")
+    assert {row["takeset/episode_id"]: row["tasks"] for row in Export(tmp_path / "some").episodes} == dict(zip(ids, [[TASKS[0]], ["wipe"], [TASKS[2]]]))
 
 
 def test_a_replay_buffer_has_a_task_and_success_for_each_episode(labelled, takeset, tmp_path):

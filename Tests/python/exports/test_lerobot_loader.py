@@ -19,6 +19,8 @@ from lerobot_datasets import (
 )  # fmt: skip
 from outputs import demos
 
+import takeset as takeset_package  # isort: skip
+
 pytestmark = pytest.mark.loaders
 
 DELTAS = {"observation.state": [-1 / FPS, 0], "action": [step / FPS for step in range(16)]}
@@ -123,6 +125,27 @@ def test_lerobot_reads_every_row_exactly(exported, sessions, read):
         assert image.dtype == np.float32 and np.array_equal(np.rint(np.moveaxis(image, 0, 2) * 255), stored)
     holes = [row for row, (demo, _, number, *_) in enumerate(rows) if demo.attrs["take_id"] == NAMES[0] and number in (3, 4)]
     assert items[f"{holes[0]}/{DEPTH}"][0, 5, 6] == 0 and not items[f"{holes[1]}/{DEPTH}"].any()
+
+
+def test_lerobot_finds_the_segment_of_each_row(takeset, tmp_path, read):
+    root = recordings(takeset, tmp_path, "64x48", "16x12", 1.2, 0.9, 0.4)
+    source = dataset(takeset, root, *STEPS, *ACTIONS)
+    spans = [(0.05, 1.1, "whole"), (0.1, 0.4, "left"), (0.1, 0.3, "right"), (0.5, 0.6, "inner"), (0.6, 0.7, "hidden"), (0.6, 0.8, "after")]
+    segments = [{"start": start, "end": end, "text": text} for start, end, text in spans]
+    (tmp_path / "labels.json").write_text(json.dumps({"*": {"task": "fold", "segments": segments}, NAMES[-1]: {"segments": []}}))
+    takeset("label", source, "--from", tmp_path / "labels.json", check=0)
+    export(source, tmp_path / "lerobot")
+    exported = Export(tmp_path / "lerobot")
+    found = read(exported.path, range(len(exported.rows)))["subtasks"].tolist()
+    labels = {one.id: one.labels for one in takeset_package.open(source)}
+    wanted = []
+    for entry in exported.episodes:
+        last = ""
+        for row in range(entry["takeset/first_row"], entry["takeset/end_row"]):
+            segment = labels[entry["takeset/episode_id"]].segment(row)
+            last = segment.text if segment else last
+            wanted.append(last)
+    assert found == wanted and {"", "whole", "left", "inner", "after"} <= set(found)
 
 
 def test_lerobot_reads_rows_in_any_order_and_of_some_episodes(exported, sessions, read):

@@ -18,18 +18,27 @@ def main(root, output, request):
     options = {"video_backend": request["backend"]} if request["backend"] else {}
     dataset = LeRobotDataset("any/name", root=root, delta_timestamps=request["deltas"], episodes=request["episodes"], **options)
     found = {"length": np.array(len(dataset)), "episodes": np.array(dataset.num_episodes)}
-    texts = []
+    texts, subtasks = [], []
     for row in request["rows"]:
         item = dataset[row]
         texts.append(item.pop("task"))
+        subtasks.append(subtask(float(item["timestamp"]), item.pop("language_persistent", [])))
         found |= {f"{row}/{name}": value.numpy() for name, value in item.items()}
-    found["tasks"] = np.array(texts)
+    found["tasks"], found["subtasks"] = np.array(texts), np.array(subtasks)
     found["take_ids"] = np.array([row["takeset/take_id"] for row in dataset.meta.episodes])
     for name, entry in dataset.meta.stats.items():
         found |= {f"stats/{name}/{key}": value for key, value in entry.items()}
     if request["statistics"]:
         found |= statistics(dataset)
     np.savez(output, **found)
+
+
+def subtask(time, texts):
+    """What LeRobot takes for the subtask at a time; nothing before the first one."""
+    from lerobot.datasets.language_render import active_at
+
+    active = active_at(time, persistent=texts, style="subtask")
+    return active["content"] if active else ""
 
 
 def statistics(dataset):

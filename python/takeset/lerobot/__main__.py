@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--episodes", type=_words, metavar="IDS", help="only these episodes or takes, separated by commas")
     parser.add_argument("--split", metavar="NAME", help="only the episodes of this split: train, valid or test")
     parser.add_argument("--keys", type=_words, metavar="KEYS", help="only these observations, and actions, separated by commas")
-    parser.add_argument("--drop-keys", type=_words, default=(), metavar="KEYS", help="without these")
+    parser.add_argument("--drop-keys", type=_words, default=(), metavar="KEYS", help="without these; language_persistent leaves out the segments")
     parser.add_argument(
         "--state",
         type=_words,

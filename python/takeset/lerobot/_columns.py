@@ -145,17 +145,17 @@ class RunColumns:
 
 
 def subtasks(one: PlannedEpisode, run: Run, fps: int) -> list[dict[str, Any]]:
-    """The segments that overlap a run, as LeRobot has them: each is active until the next one begins."""
-    return [
-        {
-            "role": "assistant",
-            "content": segment.text,
-            "style": "subtask",
-            "timestamp": max(segment.rows.start - run.first, 0) / fps,
-        }
-        for segment in one.episode.labels.segments
-        if segment.rows.start < run.end and segment.rows.stop > run.first
-    ]
+    """The segments of a run as LeRobot has them: each is active until the next one begins, and no two begin with one row."""
+    labels = one.episode.labels
+    changes = {min(max(row, run.first), run.end - 1) for segment in labels.segments for row in (segment.rows.start, segment.rows.stop)}
+    found: list[dict[str, Any]] = []
+    last = None
+    for row in sorted(changes):
+        segment = labels.segment(row)
+        if segment is not None and segment is not last:
+            found.append({"role": "assistant", "content": segment.text, "style": "subtask", "timestamp": (row - run.first) / fps})
+            last = segment
+    return found
 
 
 def language_column(texts: list[dict[str, Any]], rows: int) -> pa.Array:

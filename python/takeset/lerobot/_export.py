@@ -70,14 +70,16 @@ def export(
     dataset          an open dataset, or the path of one
     out              the directory to write
     fps              rows per second: each row must be within `tolerance` of its number divided by that
-    task             the task in words, or a mapping from ids of takes or episodes; None: the label of each episode, or else "unspecified"
+    task             the task in words, or a mapping from ids of takes or episodes, without which an episode has its label; None: the label of
+                     each episode, or else "unspecified"
     images           how images that the dataset stores as pixels are stored: png or jpeg. JPEG and PNG files keep their bytes. Or video,
                      for all images but depth
     quality          of JPEG files, 1 to 100
     codec            of videos: av1 or h264; None: av1 where PyAV has it
     episodes         only these episodes or takes, by id
     split            only the episodes of this split
-    keys, drop_keys  only these observations and `actions`; without these
+    keys, drop_keys  only these observations and `actions`; without these. Without `language_persistent`, which segments become, LeRobot
+                     before 0.6 opens the export
     state            the observations that make observation.state, in this order (pose and joints, as far as they are there;
                      without poses, also the numbers that are actions)
     tolerance        seconds; None: a tenth of a row

@@ -96,7 +96,7 @@ class Plan:
 def plan(dataset: Dataset, options: Options) -> Plan:
     """Raises `TakesetError` with exit code 64 for unknown episodes, splits and keys, and 65 for a dataset that LeRobot cannot hold."""
     surveyed = [survey(episode) for episode in _episodes(dataset, options)]
-    kinds, lost = chosen_keys(surveyed, options.keys, options.drop_keys, options.state or ())
+    kinds, lost = chosen_keys(surveyed, options.keys, [name for name in options.drop_keys if name != SUBTASKS.name], options.state or ())
     require_same(surveyed, kinds)
     example = surveyed[0].episode
     wanted = _default_state(example, kinds) if options.state is None else options.state
@@ -118,8 +118,11 @@ def plan(dataset: Dataset, options: Options) -> Plan:
     )
     found.features.extend(_features(found, example, options))
     if any(one.episode.labels.segments for one in surveyed):
-        found.features.append(SUBTASKS)
-        found.lost.append("segments: their ends, where no other one begins; a subtask of LeRobot lasts until the next")
+        if SUBTASKS.name in options.drop_keys:
+            found.lost.append(f"segments: {SUBTASKS.name} is left out by --drop-keys")
+        else:
+            found.features.append(SUBTASKS)
+            found.lost.append("segments: their ends, where no other one begins or goes on; a subtask of LeRobot lasts until the next")
     needed = [*found.state, *found.images, *([ACTIONS] if found.has_actions else [])]
     for one in surveyed:
         episode = one.episode
@@ -195,9 +198,9 @@ def _task(episode: Episode, task: str | Mapping[str, str] | None) -> str:
         return episode.labels.task or "unspecified"
     if isinstance(task, str):
         return task
-    found = task.get(episode.id, task.get(episode.take_id))
+    found = task.get(episode.id, task.get(episode.take_id, episode.labels.task))
     if found is None:
-        raise TakesetError(f"{episode.id}: there is no task for this take", 64)
+        raise TakesetError(f"{episode.id}: there is no task for this take, and no label", 64)
     return found
 
 
@@ -215,7 +218,18 @@ def _lost(surveyed: Sequence[Surveyed], without_intrinsics: Sequence[str]) -> li
         ids = [one.episode.id for one in surveyed if not one.keys[key].has_intrinsics]
         if len(ids) < len(surveyed):
             lost.append(f"intrinsics of {key}: not every episode has them ({listed(ids)})")
+    labels = [name for name in _labels(surveyed) if name not in ("task", "success")]
+    if labels:
+        lost.append(f"labels: {listed(labels, len(labels))}; LeRobot has a task, success and subtasks")
     return [*lost, "streams/<name>: the time and number of each stream's own sample"]
+
+
+def _labels(surveyed: Sequence[Surveyed]) -> list[str]:
+    """The names of all labels of some episodes, in order."""
+    found = {name for one in surveyed for name in one.episode.labels}
+    if any(segment.success is not None for one in surveyed for segment in one.episode.labels.segments):
+        found.add("success of segments")
+    return sorted(found)
 
 
 # What LeRobot cannot hold
