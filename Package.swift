@@ -127,7 +127,7 @@ let package = Package(
     tests("HDF5", ["Simulate"]),
     tests("Media", ["CKernels", "Model", "Simulate", "TestSupport"]),
     tests("Steps", ["Evidence", "Model", "TestSupport"]),
-    tests("Rasters", ["Media", "Model", "Simulate", "TestSupport"]),
+    tests("Rasters", ["CKernels", "Media", "Model", "Simulate", "TestSupport"]),
     tests("Readers", ["Evidence", "Media", "Model", "Simulate", "Steps", "TestSupport"]),
     tests(
       "Transforms", ["Datasets", "Evidence", "Media", "Model", "Rasters", "Runs", "Simulate", "Steps", "TakesetRecorder", "TestSupport"]),

@@ -45,6 +45,9 @@ void cmotion_prepare(const float *cells, uint32_t width, uint32_t height, void *
   image->width = width;
   image->height = height;
   memset(image->full, 0, sizeof image->full);
+  // Lanes reach beyond the end of what is written here, and nothing times no number is no number.
+  memset(image->half, 0, sizeof image->half);
+  memset(image->quarter, 0, sizeof image->quarter);
   float rows[cmotion_side * cmotion_side];
   for (int y = 0; y < h; y++) {
     const float *line = cells + y * w;

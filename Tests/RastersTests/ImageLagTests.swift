@@ -1,3 +1,4 @@
+import CKernels
 import Foundation
 import Model
 import Testing
@@ -159,6 +160,29 @@ struct ImageLagTests {
       let error = hypot(Double(shifts[block]) - Double(dx) / grid.cell, Double(shifts[grid.blocks + block]) - Double(dy) / grid.cell)
       #expect(error < 0.35, "block \(block)")
     }
+  }
+
+  /// Images on 48 or 56 cells have lines of halves and quarters that are not filled by lanes of eight.
+  @Test(arguments: [(64, 48), (48, 64), (56, 64), (32, 64)])
+  func `What memory held before does not count`(size: (Int, Int)) throws {
+    let (width, height) = size
+    func prepared(_ movedBy: Int, in memory: UInt8) -> [Float] {
+      let cells = (0..<(width * height)).map { index in
+        let (x, y) = (Double(index % width - movedBy), Double(index / width))
+        return Float(127 + 45 * sin(x / 4 + y / 7) + 40 * sin(y / 3.3 - x / 11) + 30 * sin(x / 2.7 + 1))
+      }
+      var image = [Float](repeating: Float(bitPattern: UInt32(memory) * 0x0101_0101), count: (cmotion_image_size() + 3) / 4)
+      cmotion_prepare(cells, UInt32(width), UInt32(height), &image)
+      return image
+    }
+    let lens = cmotion_lens(across: 48, down: 48, x: 0, y: 0)
+    // Zeros, and numbers that are none.
+    let found = [UInt8(0), 0xFF].map { memory in
+      var shifts = [Float](repeating: 0, count: 5 * width * height / 64)
+      cmotion_pair(prepared(0, in: memory), prepared(1, in: memory), lens, &shifts)
+      return shifts
+    }
+    #expect(found[0] == found[1] && found[0].allSatisfy(\.isFinite))
   }
 
   @Test func `Images that are too small or narrow have no grid`() {
