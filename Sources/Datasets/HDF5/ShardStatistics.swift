@@ -35,12 +35,64 @@ struct ShardStatistics {
       meaning = Meaning(unit: try array.textAttribute("unit") ?? "", type: ScalarType.float32.rawValue, axes: nil, channels: shape[0])
     }
 
-    fileprivate init?(_ json: JSONValue) {
-      guard let name = json["name"]?.string, let meaning = Meaning(json), let statistics = Statistics(json),
-        statistics.channels == meaning.channels
-      else { return nil }
-      (self.name, self.meaning, self.statistics) = (name, meaning, statistics)
-      shape = (json["shape"]?.array ?? []).compactMap { $0.integer.map { Int(clamping: $0) } }
+    /// Reads what `write` has written. `nil` where something is missing.
+    fileprivate init?(_ reader: JSONReader) throws {
+      var (name, unit, type, axes): (String?, String?, String?, String?)
+      var buckets: Histogram.Buckets?
+      var (shape, channels) = ([Int](), [Channel]())
+      try reader.members { key in
+        switch key {
+        case "name": name = try reader.string()
+        case "unit": unit = try reader.string()
+        case "type": type = try reader.string()
+        case "axes": axes = try reader.optional { try reader.string() }
+        case "shape": shape = try reader.list { try reader.whole() }
+        case "bucket": buckets = Histogram.Buckets(rawValue: try reader.string())
+        case "channels": channels = try reader.list { try Channel(reader) }
+        default: return false
+        }
+        return true
+      }
+      guard let name, let unit, let type, let buckets else { return nil }
+      (self.name, self.shape) = (name, shape)
+      meaning = Meaning(unit: unit, type: type, axes: axes, channels: channels.count)
+      statistics = Statistics(channels: channels.count, buckets)
+      for (index, channel) in channels.enumerated() where channel.moments.count > 0 {
+        statistics.moments[index] = channel.moments
+        for (bucket, count) in channel.histogram { statistics.histograms[index].add(bucket: bucket, count: count) }
+      }
+    }
+  }
+
+  private struct Channel {
+    var moments = Moments()
+    var histogram: [(bucket: Int64, count: Int64)] = []
+
+    init(_ reader: JSONReader) throws {
+      try reader.members { key in
+        switch key {
+        case "count": moments.count = try Self.exact(reader)
+        case "mean": moments.mean = try reader.decimal()
+        case "m2": moments.m2 = try reader.decimal()
+        case "min": moments.min = try reader.decimal()
+        case "max": moments.max = try reader.decimal()
+        case "histogram":
+          var bucket: Int64?
+          for number in try reader.list({ try Self.exact(reader) }) {
+            if let known = bucket { histogram.append((known, number)) }
+            bucket = bucket == nil ? number : nil
+          }
+          guard bucket == nil else { throw UnexpectedValue(expected: "pairs of a bucket and its count") }
+        default: return false
+        }
+        return true
+      }
+    }
+
+    /// A whole number below 2^53.
+    private static func exact(_ reader: JSONReader) throws -> Int64 {
+      guard let number = Int64(exactly: try reader.number()) else { throw UnexpectedValue(expected: "a whole number") }
+      return number
     }
   }
 
@@ -68,11 +120,6 @@ struct ShardStatistics {
 
     init(unit: String, type: String, axes: String?, channels: Int) {
       (self.unit, self.type, self.axes, self.channels) = (unit, type, axes, channels)
-    }
-
-    fileprivate init?(_ json: JSONValue) {
-      guard let unit = json["unit"]?.string, let type = json["type"]?.string, let count = json["channels"]?.array?.count else { return nil }
-      self.init(unit: unit, type: type, axes: json["axes"]?.string, channels: count)
     }
   }
 
@@ -106,11 +153,13 @@ struct ShardStatistics {
 
   init(from root: Group) throws {
     let dataset = try root.dataset(ShardNames.statisticsPath)
-    guard dataset.type == .uint8, dataset.dims.count == 1, dataset.dims[0] <= Self.limit,
-      let list = try JSONReader(dataset.readAll()).value().array
-    else { throw HDF5Error(call: "read", target: dataset.name, message: "expected statistics as JSON") }
-    entries = list.compactMap { Entry($0) }
-    guard entries.count == list.count else { throw HDF5Error(call: "read", target: dataset.name, message: "expected statistics as JSON") }
+    let mistake = HDF5Error(call: "read", target: dataset.name, message: "expected statistics as JSON")
+    guard dataset.type == .uint8, dataset.dims.count == 1, dataset.dims[0] <= Self.limit else { throw mistake }
+    let reader = JSONReader(try dataset.readAll())
+    entries = try reader.list {
+      guard let entry = try Entry(reader) else { throw mistake }
+      return entry
+    }
   }
 }
 
@@ -125,20 +174,6 @@ extension Statistics {
           "histogram": .array(histogram.counts.sorted { $0.key < $1.key }.flatMap { [.integer($0.key), .integer($0.value)] }),
         ]
       })
-  }
-
-  fileprivate init?(_ json: JSONValue) {
-    guard let buckets = json["bucket"]?.string.flatMap(Histogram.Buckets.init), let channels = json["channels"]?.array else { return nil }
-    self.init(channels: channels.count, buckets)
-    for (index, channel) in channels.enumerated() {
-      guard let count = channel["count"]?.integer else { return nil }
-      if count == 0 { continue }
-      guard let mean = channel["mean"]?.double, let m2 = channel["m2"]?.double, let least = channel["min"]?.double,
-        let greatest = channel["max"]?.double, let pairs = channel["histogram"]?.array?.compactMap(\.integer), pairs.count % 2 == 0
-      else { return nil }
-      moments[index] = Moments(count: count, mean: mean, m2: m2, min: least, max: greatest)
-      for pair in stride(from: 0, to: pairs.count, by: 2) { histograms[index].add(bucket: pairs[pair], count: pairs[pair + 1]) }
-    }
   }
 
   private static let names = ["mean", "std", "min", "max", "q01", "q99"]

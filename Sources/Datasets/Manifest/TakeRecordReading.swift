@@ -348,7 +348,8 @@ extension JSONReader {
 
   /// A number; not one of the words for infinity that are no JSON.
   func decimal() throws -> Double {
-    guard let number = try value().double, number.isFinite else { throw UnexpectedValue(expected: "a number") }
+    let number = try number()
+    guard number.isFinite else { throw UnexpectedValue(expected: "a number") }
     return number
   }
 
@@ -369,7 +370,7 @@ private struct RepeatedKey: Error, CustomStringConvertible {
   var description: String { "the key \"\(key)\" is twice in one object" }
 }
 
-private struct UnexpectedValue: Error, CustomStringConvertible {
+struct UnexpectedValue: Error, CustomStringConvertible {
   var expected: String
   var description: String { "expected \(expected)".onOneLine }
 }

@@ -105,9 +105,11 @@ struct BundleFolder {
   /// The part that a JSON file's keys show it to be.
   private static func jsonPart(_ start: [UInt8]) -> BundleParts.Name? {
     guard start.first(where: { ![0x20, 0x09, 0x0A, 0x0D].contains($0) }) == UInt8(ascii: "{") else { return nil }
-    let text = String(decoding: start, as: UTF8.self)
-    if text.contains("\"frame_hashes\"") || text.contains("\"checkpoint_count\"") { return .chain }
-    return ["\"hash_chain_final\"", "\"depth_keyframe_count\"", "\"attestation_level\""].contains(where: text.contains) ? .metadata : nil
+    // A search in a String takes longer than all else that recognizes a folder of another format.
+    let quoted = start.split(separator: UInt8(ascii: "\""))
+    func has(_ keys: [String]) -> Bool { keys.contains { key in quoted.contains { $0.elementsEqual(key.utf8) } } }
+    if has(["frame_hashes", "checkpoint_count"]) { return .chain }
+    return has(["hash_chain_final", "depth_keyframe_count", "attestation_level"]) ? .metadata : nil
   }
 
   /// Whether the bytes are UTF-8 without control characters; a character may be cut off at the end.
