@@ -7,6 +7,7 @@ import pytest
 import requests
 from conftest import TAKESET
 from devices import add_key
+from pages import insert
 from queued import bundle, connect, episodes, evidence, files_below, finished, manifest, merged, merged_bundles, queue, script
 from test_conversion import session, zipped
 
@@ -72,6 +73,23 @@ def test_the_dataset_has_them_and_keeps_them(start, tmp_path):
     requests.delete(f"{server.url}/api/v1/captures/{second}", timeout=300)
     merged(server, first)
     assert recorded(server) == {}
+
+
+def test_a_change_of_somebody_else_is_not_replaced(start):
+    server = start()
+    capture = insert(server, name="pour")
+    def shown():
+        found = server.get(f"/api/v1/captures/{capture}").json()["data"]
+        return found["labels"], found["labels_revision"]
+
+    assert shown() == ({}, 0)
+    put(server, capture, {"task": "pour"}, headers={"If-Match": '"0"'}).raise_for_status()
+    answer = put(server, capture, {"task": "fold"}, headers={"If-Match": '"0"'})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (412, "LABELS_CHANGED") and "revision 1, and were of 0" in answer.json()["error"]["message"]
+    assert shown() == ({"task": "pour"}, 1)
+    assert put(server, capture, {}, headers={"If-Match": "yesterday"}).status_code == 400
+    put(server, capture, {"task": "fold"}).raise_for_status()
+    assert shown() == ({"task": "fold"}, 2)
 
 
 def test_labels_that_come_before_the_conversion_wait_for_it(start, tmp_path):

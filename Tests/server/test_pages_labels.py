@@ -165,3 +165,36 @@ def test_forms_that_are_not_understood(captures, body):
     id = captures.ids["processing"]
     answer = captures.server.post(f"/captures/{id}/labels", data=body, headers={"Content-Type": "application/x-www-form-urlencoded"})
     assert answer.status_code == 400 and labels(captures, id) == {}
+
+
+def test_two_people_do_not_replace_each_others_labels(captures, view):
+    id = captures.ids["complete"]
+    put(captures.server, id, {"task": "first"})
+    page = opened(captures, view, id)
+    put(captures.server, id, {"task": "theirs", "tags": ["theirs"]})
+    page.fill(TASK, "mine")
+    page.click("text=Save labels")
+    assert "somebody else has changed the labels" in page.locator("[role=alert]").inner_text() and page.input_value(TASK) == "mine"
+    assert labels(captures, id) == {"task": "theirs", "tags": ["theirs"]}
+    with page.expect_popup() as theirs:
+        page.click("text=See theirs")
+    assert theirs.value.input_value(TASK) == "theirs"
+    with page.expect_navigation():
+        page.click("text=Save labels")
+    assert labels(captures, id)["task"] == "mine" and page.locator("[role=alert]").count() == 0
+    assert all("412" in one for one in view.said)
+    view.said.clear()
+
+
+def test_the_list_shows_what_is_labelled(captures, view):
+    id = captures.ids["complete"]
+    put(captures.server, id, {"task": HOSTILE, "success": False})
+    page = view.open(f"{captures.url}/?labels=yes")
+    row = page.locator("tbody tr", has=page.locator(f"a[href='/verify/{id}']"))
+    assert HOSTILE in row.inner_text() and "failure" in row.inner_text()
+    page.select_option("[name=labels]", "no")
+    with page.expect_navigation():
+        page.click("text=Show >> nth=0")
+    assert "labels=no" in page.url and page.locator(f"a[href='/verify/{id}']").count() == 0
+    text = captures.server.get("/api/v1/captures?labels=yes").json()["data"]
+    assert id in [one["capture_id"] for one in text]

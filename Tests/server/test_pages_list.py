@@ -68,7 +68,7 @@ def test_letters_of_any_alphabet_are_found(common):
         assert "\u00dcbung 7" in common.get("/", params={"q": text}).text, text
 
 
-@pytest.mark.parametrize("query", ["from=yesterday", "to=2026-13-01", "verified=maybe", "newer=x", "from=2026-1-1", "limit=0", "from=2026-01-31T00:00:00Z"])
+@pytest.mark.parametrize("query", ["from=yesterday", "to=2026-13-01", "verified=maybe", "newer=x", "from=2026-1-1", "limit=0", "labels=maybe", "from=2026-01-31T00:00:00Z"])
 def test_filters_that_make_no_sense_are_said(common, query):
     answer = common.get(f"/?{query}", headers={"Accept": "text/html"})
     assert answer.status_code == 400 and "<nav" in answer.text

@@ -65,14 +65,21 @@ struct CaptureDeeds: Sendable {
   }
 
   /// Changes what somebody has said of a capture; the dataset of its project has it soon afterwards. Throws `Failure` 404, 409 for segments
-  /// of a capture with several takes, and what `change` throws.
+  /// of a capture with several takes, 412 for other labels than those that the client knows, and what `change` throws.
   ///
-  /// - Parameter change: Gets the capture and its labels.
+  /// - Parameters:
+  ///   - known: The number of the labels that the client has seen; `nil` where it does not say.
+  ///   - change: Gets the capture and its labels.
   func label(
-    _ id: String, _ context: CaptureContext, change: @escaping @Sendable (Capture, inout CaptureLabels) throws -> Void
+    _ id: String, _ context: CaptureContext, known: Int64?, change: @escaping @Sendable (Capture, inout CaptureLabels) throws -> Void
   ) async throws {
     let isChanged = try await database.pool.write { database in
       let capture = try Self.capture(id, context, database)
+      if let known, known != capture.labelsRevision {
+        throw Failure(
+          .preconditionFailed, "LABELS_CHANGED",
+          "Somebody has changed the labels: they are of revision \(capture.labelsRevision), and were of \(known).")
+      }
       var labels = CaptureLabels(stored: capture.labels)
       try change(capture, &labels)
       let stored = try labels.stored

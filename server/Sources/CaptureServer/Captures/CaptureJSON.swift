@@ -22,7 +22,7 @@ enum CaptureJSON {
       database,
       sql: """
         SELECT json_object(\(members), 'evidence', iif(json_valid(evidence), json(evidence), NULL),
-          'labels', json(iif(json_valid(labels), labels, '{}')), 'files', json((
+          'labels', json(iif(json_valid(labels), labels, '{}')), 'labels_revision', labelsRevision, 'files', json((
           SELECT json_group_array(json_object('bytes', bytes, 'name', name, 'sha256', sha256))
           FROM (SELECT bytes, name, sha256 FROM file WHERE file.capture = capture.id ORDER BY name)
         ))) FROM capture WHERE id = ? AND (? IS NULL OR project = ?)

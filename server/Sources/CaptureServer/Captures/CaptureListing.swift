@@ -14,6 +14,8 @@ struct CaptureListing: Sendable {
   /// Name of a dataset that holds them.
   private(set) var dataset: String?
   private(set) var badge: VerificationBadge.State?
+  /// Whether somebody has labelled them.
+  private(set) var labels: Labelling?
   /// Text that the name contains, or that the id or the device's begins with, whatever the case of its letters.
   private(set) var text: String?
   /// Days in UTC, the last included.
@@ -22,6 +24,8 @@ struct CaptureListing: Sendable {
   private(set) var newer: Cursor?
   /// The only project that the client may see; `nil` for all.
   let visibleProject: String?
+
+  enum Labelling: String, CaseIterable { case yes, no }
 
   private static let standardLimit = 50
 
@@ -79,6 +83,7 @@ struct CaptureListing: Sendable {
     device = query("device")?.lowercased()
     guard device.map({ UUID(uuidString: $0) != nil }) ?? true else { throw Failure.invalid("device must be a UUID") }
     badge = try Self.value("verified", query)
+    labels = try Self.value("labels", query)
     text = query("q").map { String($0.prefix(200)) }
     first = try Self.day("from", query)
     last = try Self.day("to", query)
@@ -112,6 +117,7 @@ struct CaptureListing: Sendable {
     if let device { only("device = ?", [device]) }
     if let dataset { only("id IN (SELECT capture FROM merged WHERE dataset = ?)", [dataset]) }
     if let badge { only("badge = ?", [badge.rawValue]) }
+    if let labels { only("labels IS \(labels == .yes ? "NOT NULL" : "NULL")", []) }
     if let first { only("receivedAt >= ?", [first.start]) }
     if let last { only("receivedAt < ?", [last.end]) }
     if let text {
@@ -128,7 +134,8 @@ struct CaptureListing: Sendable {
   /// The query of a page with the same filters.
   func query(_ place: (name: String, cursor: Cursor)? = nil) -> String {
     let values: [(String, String?)] = [
-      ("q", text), ("type", type?.rawValue), ("status", status?.rawValue), ("verified", badge?.rawValue), ("device", device),
+      ("q", text), ("type", type?.rawValue), ("status", status?.rawValue), ("verified", badge?.rawValue),
+      ("labels", labels?.rawValue), ("device", device),
       ("project", project), ("dataset", dataset), ("from", first?.text), ("to", last?.text),
       ("limit", limit == Self.standardLimit ? nil : "\(limit)"),
       (place?.name ?? "", place?.cursor.text),

@@ -79,7 +79,13 @@ struct CapturesRoutes {
   @Sendable private func label(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let body = try await request.body.collect(upTo: CaptureLabels.limit)
     let labels = try CaptureLabels(body: body.readableBytesView)
-    try await deeds.label(Self.id(context), context) { _, stored in stored = labels }
+    let known = try request.headers[.ifMatch].map { text in
+      guard let number = Int64(text.trimmingCharacters(in: CharacterSet(charactersIn: "\""))) else {
+        throw Failure.invalid("If-Match must be the labels_revision of the capture, such as \"3\"")
+      }
+      return number
+    }
+    try await deeds.label(Self.id(context), context, known: known) { _, stored in stored = labels }
     return try await show(request, context)
   }
 

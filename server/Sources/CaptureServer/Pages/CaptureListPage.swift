@@ -31,6 +31,9 @@ struct CaptureListPage {
     var reason: String?
     var badge: String?
     var badgeTone: String
+    var task: String?
+    var outcome: String?
+    var outcomeTone: String
     var device: String?
     var deviceName: String
     var duration: String
@@ -47,6 +50,7 @@ struct CaptureListPage {
     var types: [Choice]
     var statuses: [Choice]
     var badges: [Choice]
+    var labels: [Choice]
     var first: String
     var last: String
     var sizes: [Choice]
@@ -79,6 +83,9 @@ struct CaptureListPage {
     var bytes: Int64
     var seconds: Double?
     var badge: VerificationBadge.State?
+    /// Of the labels that somebody gave it.
+    var task: String?
+    var success: Bool?
 
     var cursor: CaptureListing.Cursor { .init(receivedAt: receivedAt, id: id) }
   }
@@ -104,7 +111,9 @@ struct CaptureListPage {
           database,
           sql: """
             SELECT \(Listed.columns), (SELECT model FROM device WHERE device.id = device) AS model,
-              (SELECT platform FROM device WHERE device.id = device) AS platform FROM capture \(order) LIMIT ?
+              (SELECT platform FROM device WHERE device.id = device) AS platform,
+              iif(json_valid(labels), json_extract(labels, '$.task'), NULL) AS task,
+              iif(json_valid(labels), json_extract(labels, '$.success'), NULL) AS success FROM capture \(order) LIMIT ?
             """, arguments: arguments + [listing.limit + 1]),
         counts.map { ($0["number"] as Int64, $0["status"] as String) }
       )
@@ -120,6 +129,7 @@ struct CaptureListPage {
       text: listing.text ?? "", types: Self.choices(CaptureType.allCases.map { ($0.rawValue, $0.rawValue) }, listing.type?.rawValue),
       statuses: Self.choices(CaptureStatus.allCases.map { ($0.rawValue, $0.rawValue) }, listing.status?.rawValue),
       badges: Self.choices(VerificationBadge.State.allCases.map { ($0.rawValue, $0.words) }, listing.badge?.rawValue),
+      labels: Self.choices([("yes", "labelled"), ("no", "not labelled")], listing.labels?.rawValue),
       first: listing.first?.text ?? "", last: listing.last?.text ?? "",
       sizes: Self.sizes.map { Choice(value: "\($0)", name: "\($0)", isChosen: $0 == listing.limit) },
       device: listing.device, project: listing.project, dataset: listing.dataset, captures: shown.map(row), isEmpty: shown.isEmpty,
@@ -142,7 +152,9 @@ struct CaptureListPage {
         source: Device.source(platform: capture.platform, model: capture.model) ?? capture.type.rawValue), type: capture.type.rawValue,
       project: Figure.short(capture.project, 100),
       status: capture.status.rawValue, tone: capture.status.tone, reason: capture.reason.map { Figure.short($0, 300) },
-      badge: capture.badge?.words, badgeTone: capture.badge?.tone ?? "soft", device: capture.device.map(Figure.escaped),
+      badge: capture.badge?.words, badgeTone: capture.badge?.tone ?? "soft",
+      task: capture.task.map { Figure.short($0, 200) }, outcome: capture.success.map { $0 ? "success" : "failure" },
+      outcomeTone: capture.success == true ? "good" : "fair", device: capture.device.map(Figure.escaped),
       deviceName: Figure.short(capture.model ?? capture.device.map { String($0.prefix(8)) } ?? "", 60),
       duration: capture.seconds.map(Figure.duration) ?? "", received: Figure.time(capture.receivedAt), size: Figure.size(capture.bytes),
       thumbnail: data.hasImage(of: capture.id, "thumbnail.jpg") ? "/captures/\(capture.id)/thumbnail.jpg" : nil,

@@ -34,11 +34,11 @@ struct CapturePages {
       let id = try CapturesRoutes.id(context)
       let form = try LabelsForm(String(buffer: try await request.body.collect(upTo: CaptureLabels.limit)))
       do {
-        try await deeds.label(id, context) { capture, labels in
+        try await deeds.label(id, context, known: form.fields.revision) { capture, labels in
           try form.apply(to: &labels, own: capture.evidence.flatMap(CaptureEvidence.init)?.labels ?? CaptureLabels())
         }
         return Response.redirect(to: "/verify/\(id)#labels", type: .normal)
-      } catch let failure as Failure where failure.status == .badRequest {
+      } catch let failure as Failure where [.badRequest, .preconditionFailed].contains(failure.status) {
         // What somebody has typed stays.
         let found = try await found(Capture.filter(key: id)) { _ in true }
         return try await show(
@@ -210,7 +210,7 @@ struct CapturePages {
     if contents.labels?.canChange == true {
       contents.labels?.tasks = try await database.pool.read { try LabelsSection.tasks(of: found.capture.project, $0) }
     }
-    if let (form, failure) = returning { contents.labels?.show(form, mistake: failure.message) }
+    if let (form, failure) = returning { contents.labels?.show(form, failure) }
     var place: String?
     if case .members = audience { place = "/" }
     return try await page.response(

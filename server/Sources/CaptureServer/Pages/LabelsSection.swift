@@ -28,6 +28,10 @@ struct LabelsSection {
   var hasTimes: Bool
   /// Whether the dataset lacks the last change.
   var isWaiting: Bool
+  /// The number of the labels that the form changes.
+  var revision: Int
+  /// Whether somebody else has changed them since the form was shown.
+  var isChanged = false
   /// Why the form cannot be taken as it was sent.
   var mistake: String?
 
@@ -47,11 +51,13 @@ struct LabelsSection {
       Fact(name: $0.key, value: $0.value.string ?? $0.value.bool.map { "\($0)" } ?? $0.value.double.map(Self.text) ?? "")
     }
     (hasOthers, self.canChange, hasTimes, isWaiting) = (!others.isEmpty, canChange, takes < 2, !isLabelled)
+    revision = Int(capture.labelsRevision)
   }
 
   /// The form as somebody has filled it in, with what is wrong.
-  mutating func show(_ form: LabelsForm, mistake: String) {
-    self.mistake = mistake
+  mutating func show(_ form: LabelsForm, _ failure: Failure) {
+    isChanged = failure.status == .preconditionFailed
+    mistake = isChanged ? nil : failure.message
     (task, tags) = (form.fields.task, form.fields.tags)
     (succeeded, failed) = (form.fields.success == "true", form.fields.success == "false")
     segments = form.rows.map {
@@ -83,6 +89,8 @@ struct LabelsForm {
     var task: String
     var success: String
     var tags: String
+    /// The number of the labels that the form showed.
+    var revision: Int64?
     /// Of the rows of segments, one after the other; absent where a capture has several takes.
     var start: [String]?
     var end: [String]?
