@@ -97,6 +97,36 @@ def test_filters_select_takes(load):
     assert shown(page) == ["v2"] and page.input_value("#code") == "joint-dead"
 
 
+LABELS = {
+    "v1": {"task": HOSTILE, "success": True, "tags": ["night"]}, "v2": {"task": "fold", "success": False}, "pour": {"task": "fold"},
+    HOSTILE: {"tags": ["night", "left"]},
+}  # fmt: skip
+
+
+def test_labels_are_shown_sorted_and_chosen_by(load, takeset, files, tmp_path):
+    shutil.copytree(files / "out", tmp_path / "out")
+    (tmp_path / "labels.json").write_text(json.dumps(LABELS))
+    takeset("label", tmp_path / "out", "--from", tmp_path / "labels.json", check=0)
+    takeset("report", tmp_path / "out", "--output", files / "labelled.html", check=0)
+    page = load("labelled.html")
+    for control, value, wanted in [
+        ("task", "fold", {"v2", "pour"}), ("task", HOSTILE, {"v1"}), ("success", "yes", {"v1"}), ("success", "no", {"v2"}),
+        ("success", "none", {"pour", HOSTILE, "cut", "raw"}),
+    ]:  # fmt: skip
+        page.select_option(f"#{control}", value)
+        assert set(shown(page)) == wanted
+        # The address has the choice, for a colleague.
+        assert set(shown(load("labelled.html", page.evaluate("location.hash")))) == wanted
+        page.click("button[type=reset]")
+    page.fill("#q", "night")
+    assert set(shown(page)) == {"v1", HOSTILE}
+    page.click("button[type=reset]")
+    page.click("th[data-key=task] button")
+    assert shown(page)[0] == "v1" and set(shown(page)[1:3]) == {"pour", "v2"} and page.get_attribute("th[data-key=task]", "aria-sort") == "ascending"
+    row = page.locator("#rows > tr.take", has=page.locator("text=v1"))
+    assert HOSTILE in row.inner_text() and "yes" in row.inner_text()
+
+
 def test_columns_sort_in_both_directions(load):
     page = load()
     assert page.get_attribute("th[data-key=outcome]", "aria-sort") == "ascending" and shown(page)[:2] == ["cut", "raw"]
