@@ -59,7 +59,8 @@ package enum PNG {
     let hasAlpha = image.format & UInt32(PNG_FORMAT_FLAG_ALPHA) != 0
     image.format = UInt32(PNG_FORMAT_FLAG_COLOR) | (hasAlpha ? UInt32(PNG_FORMAT_FLAG_ALPHA) : 0)
     let count = size.width * size.height * (hasAlpha ? 4 : 3)
-    try checkData(file, pixels: count, rows: size.height)
+    // The header has the depth of the file's own rows.
+    try checkData(file, pixels: file[24] == 16 ? 2 * count : count, rows: size.height)
     if pixels.count != count { pixels = [UInt8](repeating: 0, count: count) }
     guard png_image_finish_read(&image, nil, &pixels, 0, nil) != 0 else { throw failure(image) }
     return hasAlpha && composeOnBlack(&pixels)
@@ -80,7 +81,7 @@ package enum PNG {
     return lowest < .max
   }
 
-  /// Throws where the chunks of compressed data are longer than any encoder makes them for so many bytes of pixels: libpng inflates all that
+  /// Throws where the chunks of compressed data are longer than any encoder makes them for so many bytes of rows: libpng inflates all that
   /// is there, and what follows the last row can be a thousand times as much as the file. (PNG 1.2, 3.2 and 10.1: stored blocks of deflate
   /// have 5 bytes each, rows one byte for their filter, and interlacing has up to twice as many rows.)
   private static func checkData(_ file: UnsafeRawBufferPointer, pixels: Int, rows: Int) throws {

@@ -35,6 +35,7 @@ PNGS = {
     "transparent": lambda pixels: png(with_alpha(pixels, (0, 128))),
     "opaque": lambda pixels: png(with_alpha(pixels, (255, 255))),
     "sixteen": lambda pixels: sixteen_bits(pixels.astype(int) * 257),
+    "sixteen and noisy": lambda pixels: sixteen_bits((pixels.astype(int) * 257 + np.random.default_rng(3).integers(-120, 120, pixels.shape)).clip(0, 65535)),
     "sixteen and transparent": lambda pixels: sixteen_bits(with_alpha(pixels, (0, 128)).astype(int) * 257),
     "linear": with_gamma(100_000),
     "usual gamma": with_gamma(45_455),
@@ -62,7 +63,7 @@ def test_transparent_pixels_are_those_on_black_in_every_image(scenes, name):
     assert found["count"] == len(plain) and found["severity"] == "warning" and "black" in found["message"] and found["file"]
 
 
-@pytest.mark.parametrize("name", ["opaque", "sixteen", "usual gamma"])
+@pytest.mark.parametrize("name", ["opaque", "sixteen", "sixteen and noisy", "usual gamma"])
 def test_other_forms_of_the_same_pixels_are_the_same(scenes, name):
     assert np.array_equal(images(scenes, name), images(scenes, "plain")) and codes(scenes[name][1]) == codes(scenes["plain"][1])
 
