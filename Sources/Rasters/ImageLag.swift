@@ -41,7 +41,7 @@ package struct ImageLag: Sendable {
   /// Lags closer than this are not told apart.
   private static let apart = 0.012
   private static let mostValleys = 4
-  private static let scales = [0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.12, 1.25, 1.4, 1.6]
+  private static let scales = [0.35, 0.42, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.12, 1.25, 1.4, 1.6]
   /// Seconds of a readout, by how much one is expected and at most, and that below which it does not matter.
   private static let usualReadout = 0.015, longestReadout = 0.04, leastReadout = 0.003
 

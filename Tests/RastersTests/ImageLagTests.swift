@@ -112,6 +112,12 @@ struct ImageLagTests {
     #expect(points.indices.filter { points[$0].images == nil } == [20, 41, 42])
   }
 
+  @Test(arguments: [22.0, 27, 35, 65])
+  func `The focal length need not be known`(focal: Double) throws {
+    let found = try #require(ImageLag(pairs(late: -0.04, focal: focal), on: grid, poses: poses(), lens: nil))
+    #expect(abs(found.lag + 0.04) < 0.001)
+  }
+
   @Test func `Motion that does not tell has no lag`() {
     let still = pairs(late: 0) { _ in .identity }
     #expect(ImageLag(still, on: grid, poses: poses { _ in .identity }, lens: nil) == nil)
