@@ -9,6 +9,7 @@ final class Demuxer {
   private let packet: UnsafeMutablePointer<AVPacket>
   private let source: Source
   let stream: UnsafeMutablePointer<AVStream>
+  let sounds: [Movie.Sound]
 
   /// The input and read position of the callbacks.
   private final class Source {
@@ -60,6 +61,12 @@ final class Demuxer {
       throw MovieError(.movieCorrupt, "the video's index contradicts itself: \(videos.count) video tracks can be read")
     }
     stream = video
+    sounds = streams.compactMap { stream in
+      let parameters = stream.pointee.codecpar.pointee
+      guard parameters.codec_type == AVMEDIA_TYPE_AUDIO else { return nil }
+      return Movie.Sound(
+        codec: Movie.name(parameters.codec_id), rate: Int(parameters.sample_rate), channels: Int(parameters.ch_layout.nb_channels))
+    }
     for other in streams where other != stream { other.pointee.discard = AVDISCARD_ALL }
   }
 

@@ -25,6 +25,15 @@ package struct Movie: Sendable {
     package var bits: Int
   }
 
+  /// A track of sound, which is not read.
+  package struct Sound: Equatable, Sendable {
+    /// FFmpeg's name, such as `aac`.
+    package var codec: String
+    /// Samples a second, by the file's index.
+    package var rate: Int
+    package var channels: Int
+  }
+
   /// The file, without what follows its last box.
   let input: FileSlice
   /// The number of the track; `nil` where the file gives it none.
@@ -55,6 +64,7 @@ package struct Movie: Sendable {
   package let pixelAspect: (width: Int, height: Int)?
   package let color: Color
   package let tags: [(key: String, value: String)]
+  package let sounds: [Sound]
 
   /// Reads the index and the sample headers, and decodes the first frame.
   ///
@@ -109,7 +119,7 @@ package struct Movie: Sendable {
     }
     hasEditList = boxes.hasEditList
     isRetimed = boxes.isRetimed
-    tags = demuxer.tags
+    (tags, sounds) = (demuxer.tags, demuxer.sounds)
     let display = demuxer.display
     let degrees = (display?.degrees ?? 0).truncatingRemainder(dividingBy: 360)
     // The matrix holds fixed-point numbers; a rotation by 90 degrees reads as 90 within rounding.

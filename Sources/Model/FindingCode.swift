@@ -206,6 +206,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case videoAmbiguous = "video-ambiguous"
 
   // MARK: Rejections of a take
+  case calibration = "calibration"
   case duplicate = "duplicate"
   case minFrames = "min-frames"
   case needsSLAM = "needs-slam"
@@ -232,7 +233,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   /// The usual severity, which some findings raise; a rejection is a decision and no problem.
   package var severity: Finding.Severity {
     switch self {
-    case .accelerationInG, .added, .assertionAbsent, .assertionUnverified, .axesUnknown, .colorPrimaries, .colorUntagged, .dayContradictory,
+    case .accelerationInG, .added, .assertionAbsent, .assertionUnverified, .axesUnknown, .calibration, .colorPrimaries, .colorUntagged,
+      .dayContradictory,
       .duplicate, .frameRate, .hashEncoding, .hdrMapped, .inputIgnored, .intrinsicsScaled, .intrinsicsTransposed, .keyframesOnly,
       .locationRemoved, .metadataNumber, .minFrames, .nameRemoved, .needsSLAM, .noRows, .optionUnused, .posesUnsorted, .python,
       .pythonAbsent, .samplesHidden,

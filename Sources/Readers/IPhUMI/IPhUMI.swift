@@ -39,7 +39,9 @@ package struct IPhUMI: Reader {
     guard place.name.hasSuffix(".json") else { return try archived(place) }
     let stem = String(place.name.dropLast(".json".count))
     let folder = URL(fileURLWithPath: place.path).deletingLastPathComponent().path
-    guard try Directory.kind(at: "\(folder)/\(stem)\(Self.movieEnding)") == .file else { return nil }
+    guard try Directory.kind(at: "\(folder)/\(stem)\(Self.movieEnding)") == .file else {
+      return try calibration(place, stem: stem, in: folder)
+    }
     // The keys are in any order, so the first one is any of them. Beside depth, a damaged file is a take, too.
     let start = String(decoding: try InputFile.start(of: place.path, count: 1 << 16), as: UTF8.self)
     let isKnown = IPhUMIFile.keys.contains { start.contains("\"\($0)\"") }
@@ -51,6 +53,18 @@ package struct IPhUMI: Reader {
         try Directory.kind(at: "\(folder)/\(stem)\(ending)") == .file ? TakeInputs.Entry(path: stem + ending, role: role) : nil
       }
       return TakeInputs(root: folder, entries: entries, ignored: try TakeListing.tables(in: folder))
+    }
+  }
+
+  /// A recording of how far a gripper opens, which has an ultra-wide video alone.
+  private func calibration(_ place: TakePlace, stem: String, in folder: String) throws -> Candidate? {
+    guard try Directory.kind(at: "\(folder)/\(stem)\(Self.wideEnding)") == .file else { return nil }
+    let start = String(decoding: try InputFile.start(of: place.path, count: 1 << 16), as: UTF8.self)
+    guard start.contains("\"gripper_calibration\"") else { return nil }
+    return Candidate(.certain, stem: stem, companions: ["\(folder)/\(stem)\(Self.wideEnding)"]) {
+      TakeInputs(
+        root: folder,
+        entries: [TakeInputs.Entry(path: stem + ".json", role: .metadata), TakeInputs.Entry(path: stem + Self.wideEnding, role: .movie)])
     }
   }
 
@@ -82,6 +96,9 @@ package struct IPhUMI: Reader {
     guard let table = inputs.entries.firstIndex(where: { $0.role == .metadata }) else {
       throw TakeFailure(.posesMissing, "the take has no JSON file")
     }
+    if entry(Self.movieEnding) == nil, entry(Self.wideEnding) != nil {
+      throw Rejection(.calibration, "it shows how far a gripper opens, and has no poses")
+    }
     let file = try IPhUMIFile(inputs, table, notes: notes)
     let place = inputs.entries[table].path
     guard let movieEntry = entry(Self.movieEnding) else {
@@ -96,10 +113,16 @@ package struct IPhUMI: Reader {
     episode.cameras[.phone] = Camera(
       size: timed.size, intrinsicsTrack: file.intrinsics.map { IntrinsicsTrack($0) }, pose: episode.streams[.pose].map { _ in .pose })
     episode.streams[.depth] = try entry(Self.depthEnding).flatMap { try depth($0, file, timed, inputs, notes) }
-    if let wide = entry(Self.wideEnding) { try add(wide, file, inputs, notes, &episode) }
+    var sounds = [StreamName.image: movie.movie.sounds]
+    if let wide = entry(Self.wideEnding) { sounds[Self.wideImage] = try add(wide, file, inputs, notes, &episode) }
     episode.variant = episode.streams[.depth] == nil ? "rgb" : "rgbd"
     episode.findings = notes.findings
     episode.details.merge(file.details) { own, _ in own }
+    let heard = sounds.filter { !$0.value.isEmpty }
+    if !heard.isEmpty {
+      episode.details["sound"] = .object(
+        Dictionary(uniqueKeysWithValues: heard.map { name, tracks in (name.rawValue, .array(tracks.map(Self.json))) }))
+    }
     if let first = episode.frames.timestamps.first {
       let labels = file.labels(since: first)
       if !labels.isEmpty { episode.details[LabelDetails.format] = .object(labels) }
@@ -149,21 +172,28 @@ package struct IPhUMI: Reader {
     return stream
   }
 
-  /// The ultra-wide camera's video, whose pose relative to the main camera is not in the take.
-  private func add(_ entry: Int, _ file: IPhUMIFile, _ inputs: TakeInputs, _ notes: FindingCollector, _ episode: inout Episode) throws {
+  private static func json(_ sound: Movie.Sound) -> JSONValue {
+    ["codec": .string(sound.codec), "sample_rate_hz": JSONValue(sound.rate), "channels": JSONValue(sound.channels)]
+  }
+
+  /// Adds the ultra-wide camera's video, whose pose relative to the main camera is not in the take. Returns the sounds in its file.
+  private func add(
+    _ entry: Int, _ file: IPhUMIFile, _ inputs: TakeInputs, _ notes: FindingCollector, _ episode: inout Episode
+  ) throws -> [Movie.Sound] {
     let path = inputs.entries[entry].path
     let movie: MovieTake
     do {
       movie = try self.movie(entry, inputs)
     } catch let error as TakeFailure where error.file == path && !error.isOfMachine {
-      return notes.add(.movieUnusable, "\(error.message); the take is written without it", file: path)
+      notes.add(.movieUnusable, "\(error.message); the take is written without it", file: path)
+      return []
     }
     notes.add(movie.findings.filter { [.rotationIgnored, .pixelsNotSquare].contains($0.code) })
     let clock = FrameClock(listed: file.wideTimes, presented: movie.movie.nanoseconds)
     let unpaired = clock.positions.count { $0 == nil }
     guard var images = movie.episode(id: "", snapsRate: false).streams[.image], unpaired < clock.times.count else {
-      return notes.add(
-        .movieUnusable, "none of its frames is at a time in ultrawideRGBTimes; the take is written without it", file: path)
+      notes.add(.movieUnusable, "none of its frames is at a time in ultrawideRGBTimes; the take is written without it", file: path)
+      return movie.movie.sounds
     }
     if unpaired > 0 {
       notes.add(
@@ -177,5 +207,6 @@ package struct IPhUMI: Reader {
     images.rows = nil
     episode.streams[Self.wideImage] = images
     episode.cameras[Self.wideCamera] = Camera(size: movie.movie.size, intrinsicsTrack: file.wideIntrinsics.map { IntrinsicsTrack($0) })
+    return movie.movie.sounds
   }
 }

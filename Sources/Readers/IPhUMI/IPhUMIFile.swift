@@ -29,7 +29,7 @@ struct IPhUMIFile {
   ]
   private static let kept = [
     "side", "type", "sessionName", "gripperID", "gripperCalibrationRunName", "taskNames", "taskStartTimestamps", "taskEndTimestamps",
-    "isErrorCorrection", "formatVersion", "recordingStartTime", "labelType",
+    "isErrorCorrection", "formatVersion", "recordingStartTime", "labelType", "sidesPresent", "hasAudio", "isVoiceHost",
   ]
 
   init(_ inputs: TakeInputs, _ entry: Int, notes: FindingCollector) throws {

@@ -1,13 +1,15 @@
 """Takes of iPhUMI."""
 
+import json
 import shutil
 
 import numpy as np
 import pytest
 from geometry_oracle import matrices
 from images import frame_code
-from outputs import codes, demos, finding, traces
+from outputs import codes, demos, finding, manifest, traces
 from phone_takes import Takes, absolute, broken, edited, quirks, rotated_videos, truth
+from videos import ffmpeg
 
 START = 1_771_446_000_123_000_000
 
@@ -20,6 +22,14 @@ def without_the_first_poses(found):
     found["poseTimes"], found["poseTransforms"] = found["poseTimes"][2:], found["poseTransforms"][2:]
 
 
+def with_sound(folder):
+    """One channel of 48 kHz in the main video, as a contact microphone gives it."""
+    path = folder / f"{folder.name}_rgb.mp4"
+    ffmpeg("-i", path, "-f", "lavfi", "-i", "sine=sample_rate=48000:duration=0.6", "-map", "0:v", "-map", "1:a", "-c:v", "copy", "-c:a", "aac",
+           "-video_track_timescale", 10_000, "-f", "mp4", folder / "sound")  # fmt: skip
+    (folder / "sound").rename(path)
+
+
 @pytest.fixture(scope="module")
 def takes(takeset, tmp_path_factory):
     found = {"pour_1": []} | quirks("skipped-frames", "cut-depth", "no-wide", "no-depth") | WRONG
@@ -30,6 +40,7 @@ def takes(takeset, tmp_path_factory):
     found["flags 0 and 1"] = edited("{}.json", lambda found: found.update(depthFrameIsRepeat=[int(one) for one in found["depthFrameIsRepeat"]]))
     found["a depth time less"] = edited("{}.json", lambda found: found["depthTimes"].pop(3))
     found["a task less"] = edited("{}.json", lambda found: found.update(taskNames=["pour", "stir"], taskStartTimestamps=[0]))
+    found["with sound"] = with_sound
     found["no wide times"] = edited("{}.json", lambda found: found.update(ultrawideRGBTimes=[""] * len(found["rgbTimes"])))
     return Takes(takeset, tmp_path_factory.mktemp("iphumi"), "iphumi", ["--seconds", 0.7, "--size", "192x144"], found)
 
@@ -129,6 +140,25 @@ def test_the_phones_of_a_session_are_takes_of_their_own(takeset, takes, tmp_path
         (folder / f"{side}_depthpreview.mp4").write_bytes(b"\0\0\0\x18ftypmp42" + bytes(12))
     takeset.convert(tmp_path / "in", output=tmp_path / "out", check=0)
     assert sorted(demos(tmp_path / "out")) == ["session_7-left", "session_7-right"]
+
+
+def test_a_calibration_of_the_gripper_is_no_episode(takeset, takes, tmp_path):
+    shutil.copytree(takes.inputs / "pour_1", tmp_path / "in/pour_1")
+    folder = tmp_path / "in/2026-02-18T20-23-54_a1_kitchen_grippercalibration_left"
+    folder.mkdir()
+    shutil.copy(takes.inputs / "pour_1/pour_1_ultrawidergb.mp4", folder / f"{folder.name}_ultrawidergb.mp4")
+    described = {"formatVersion": "v1", "type": "gripper_calibration", "side": "left", "hasRGB": False, "ultrawideRGBTimes": ["2026-02-18T20:23:54.000Z"]}
+    (folder / f"{folder.name}.json").write_text(json.dumps(described))
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", check=0)
+    entries = {one["id"]: one for one in manifest(tmp_path / "out")["record"]["takes"]}
+    assert list(demos(tmp_path / "out")) == ["pour_1"] and entries.keys() == {"pour_1", folder.name}
+    assert entries[folder.name]["outcome"] == "rejected" and entries[folder.name]["reason"].startswith("calibration: ")
+
+
+def test_sound_is_a_fact_of_the_record(takes):
+    _, entry, demo, _ = takes["with sound"]
+    assert entry["details"]["sound"] == {"camera_image": [{"codec": "aac", "sample_rate_hz": 48000, "channels": 1}]}
+    assert np.array_equal(demo["obs/camera_image"][:], takes["pour_1"][2]["obs/camera_image"][:]) and "sound" not in takes["pour_1"][1]["details"]
 
 
 def test_what_names_the_phone_is_not_kept(takes):
