@@ -30,6 +30,8 @@ struct ImageLagSearch {
   /// Seconds around each pair for which there are poses, whatever the lag and the readout.
   private static let margin = ImageLag.reach
   private static let line = 8
+  /// The trace of a block's information below which its shift is not known.
+  static let leastInformation = 20.0
 
   init?(_ all: [ImageLag.Pair], _ grid: MotionGrid, _ poses: ImageLag.Poses, _ lens: ImageLag.Lens) {
     let count = grid.blocks
@@ -88,6 +90,23 @@ struct ImageLagSearch {
     for block in 0..<count where ofBlocks[block] < typical / 4 {
       for pair in pairs.indices { for part in 2..<5 { pairs[pair].shifts[part * count + block] = 0 } }
     }
+  }
+
+  /// How much blocks tell of shifts in the direction of which they tell least, of that of which they tell most, 0 to 1: nothing where all of them
+  /// show stripes in parallel.
+  var evenness: Double {
+    let count = x.count
+    var (xx, xy, yy) = (0.0, 0.0, 0.0)
+    for pair in pairs {
+      for block in 0..<count {
+        func part(_ number: Int) -> Double { Double(pair.shifts[number * count + block]) }
+        let all = part(2) + part(4)
+        guard all > Self.leastInformation else { continue }
+        (xx, xy, yy) = (xx + part(2) / all, xy + part(3) / all, yy + part(4) / all)
+      }
+    }
+    let (middle, half) = ((xx + yy) / 2, ((xx - yy) * (xx - yy) / 4 + xy * xy).squareRoot())
+    return middle + half > 0 ? (middle - half) / (middle + half) : 0
   }
 
   // MARK: Poses
@@ -221,7 +240,7 @@ struct ImageLagSearch {
 
   /// Divides the information by what the innovations show: their median is 1.39 where the shifts are as exact as they claim.
   mutating func calibrate(_ motion: Motion, _ scale: Double) {
-    let known = innovations(motion, scale).filter { $0.information > 20 }.map(\.squared)
+    let known = innovations(motion, scale).filter { $0.information > Self.leastInformation }.map(\.squared)
     if !known.isEmpty { trust = 1 / max(1, Self.median(known) / (1.39 * trust)) }
   }
 

@@ -21,8 +21,6 @@ package struct LagCurves: Sendable {
   private static let longestStep = 0.3
   /// The residual (cells, of the block in the middle) of a pair that does not fit: at least this, and so many times that of most pairs.
   private static let leastMisfit = 0.25, misfit = 4.0
-  /// The information below which the shift of a block is not known.
-  private static let leastInformation: Float = 20
 
   init(_ search: ImageLagSearch, _ lag: Double, _ scale: Double) {
     let count = search.x.count, focal = search.focal * scale
@@ -31,7 +29,7 @@ package struct LagCurves: Sendable {
       SIMD2(Double(search.pairs[pair].shifts[block]), Double(search.pairs[pair].shifts[count + block]))
     }
     let known = search.pairs.map { pair in
-      (0..<count).filter { min(pair.shifts[2 * count + $0], pair.shifts[4 * count + $0]) > Self.leastInformation }
+      (0..<count).filter { Double(min(pair.shifts[2 * count + $0], pair.shifts[4 * count + $0])) > ImageLagSearch.leastInformation }
     }
     /// The shift of a block whose content has this inverse distance (1/m).
     func predicted(_ step: Pose, _ block: Int, _ nearness: Double) -> SIMD2<Double> {

@@ -132,6 +132,13 @@ struct ImageLagTests {
       let found = ImageLag(pairs(late: lag, pose: shaken), on: grid, poses: poses(rate: 120, shaken), lens: nil)
       #expect(found.map { abs($0.lag - lag) < 0.003 } ?? true, "\(lag): \(found?.lag ?? 0)")
     }
+    // A view of upright stripes alone.
+    let stripes = pairs(late: 0.05).map { pair in
+      var pair = pair
+      for block in 0..<grid.blocks { (pair.shifts[2 * grid.blocks + block], pair.shifts[4 * grid.blocks + block]) = (700, 100) }
+      return pair
+    }
+    #expect(ImageLag(stripes, on: grid, poses: poses(), lens: nil) == nil)
     // Poses of something else, too few images, and too few poses.
     #expect(ImageLag(pairs(late: 0), on: grid, poses: poses { Self.pose(1.3 * $0 + 7) }, lens: nil) == nil)
     #expect(ImageLag(pairs(late: 0, seconds: 1.5), on: grid, poses: poses(), lens: nil) == nil)
