@@ -38,7 +38,8 @@ package struct StoredMeasures: Sendable {
         let file = try RecordedShard(dataset.directory + "/" + output.path, output, checks).open()
         defer { try? file.close() }
         var measures = try Measures(StoredEpisode(file.root))
-        if let lag = try MeasuredMotion(Dataset.episode(record, in: dataset.directory, checks))?.readLag() { measures.set(lag) }
+        // What keeps an episode from being read whole does not take the other measures.
+        if let lag = try? MeasuredMotion(Dataset.episode(record, in: dataset.directory, checks))?.readLag() { measures.set(lag) }
         return measures
       }
     }

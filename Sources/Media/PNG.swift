@@ -59,8 +59,9 @@ package enum PNG {
     let hasAlpha = image.format & UInt32(PNG_FORMAT_FLAG_ALPHA) != 0
     image.format = UInt32(PNG_FORMAT_FLAG_COLOR) | (hasAlpha ? UInt32(PNG_FORMAT_FLAG_ALPHA) : 0)
     let count = size.width * size.height * (hasAlpha ? 4 : 3)
-    // The header has the depth of the file's own rows.
-    try checkData(file, pixels: file[24] == 16 ? 2 * count : count, rows: size.height)
+    // The header has the bits of a channel and the kind of color, which tell the bytes of the file's own rows (PNG 1.2, 4.1.1).
+    let channels = [0: 1, 2: 3, 3: 1, 4: 2][file[25]] ?? 4
+    try checkData(file, pixels: (size.width * channels * Int(file[24]) + 7) / 8 * size.height, rows: size.height)
     if pixels.count != count { pixels = [UInt8](repeating: 0, count: count) }
     guard png_image_finish_read(&image, nil, &pixels, 0, nil) != 0 else { throw failure(image) }
     return hasAlpha && composeOnBlack(&pixels)

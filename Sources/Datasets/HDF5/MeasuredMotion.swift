@@ -27,9 +27,9 @@ package struct MeasuredMotion: Sendable {
   /// that told one had two and a half times that.
   private static let leastChanges = 0.03
 
-  /// The motion of the first of the images that `align` knows, or else of the first of all: those of a step in Python have the times of rows.
+  /// Looks at the first images by name; those that `align` knows go first, because images of a step in Python have the times of rows.
   ///
-  /// `nil` without images or poses of a camera, and for images too small.
+  /// `nil` without images or poses of a camera, for images too small, and where the camera's turning changes too little.
   ///
   /// - Throws: what the source of the poses throws.
   package init?(_ episode: Episode) throws {
@@ -49,7 +49,10 @@ package struct MeasuredMotion: Sendable {
     var rotations: [Int: SIMD4<Double>] = [:]
     var last: Pose?
     for row in 0..<reader.count {
-      guard let pose = try reader.pose(name, at: row), let sample = poseRows[row] else { continue }
+      // Another program may have written poses that are none.
+      guard let pose = try reader.pose(name, at: row), let sample = poseRows[row],
+        (0.5...2).contains((pose.quaternion * pose.quaternion).sum()), (pose.position * pose.position).sum() < 1e12
+      else { continue }
       // A pose that is said again is no new one.
       if pose == last { continue }
       last = pose

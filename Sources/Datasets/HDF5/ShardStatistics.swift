@@ -35,11 +35,11 @@ struct ShardStatistics {
       meaning = Meaning(unit: try array.textAttribute("unit") ?? "", type: ScalarType.float32.rawValue, axes: nil, channels: shape[0])
     }
 
-    /// Reads what `write` has written. `nil` where something is missing.
-    fileprivate init?(_ reader: JSONReader) throws {
+    /// Reads what `write` has written; throws where something is missing.
+    fileprivate init(_ reader: JSONReader) throws {
       var (name, unit, type, axes): (String?, String?, String?, String?)
       var buckets: Histogram.Buckets?
-      var (shape, channels) = ([Int](), [Channel]())
+      var (shape, channels): ([Int]?, [Channel]?)
       try reader.members { key in
         switch key {
         case "name": name = try reader.string()
@@ -53,7 +53,9 @@ struct ShardStatistics {
         }
         return true
       }
-      guard let name, let unit, let type, let buckets else { return nil }
+      guard let name, let unit, let type, let buckets, let shape, let channels else {
+        throw UnexpectedValue(expected: "the statistics of a stream")
+      }
       (self.name, self.shape) = (name, shape)
       meaning = Meaning(unit: unit, type: type, axes: axes, channels: channels.count)
       statistics = Statistics(channels: channels.count, buckets)
@@ -65,34 +67,43 @@ struct ShardStatistics {
   }
 
   private struct Channel {
-    var moments = Moments()
-    var histogram: [(bucket: Int64, count: Int64)] = []
+    private(set) var moments = Moments()
+    private(set) var histogram: [(bucket: Int64, count: Int64)] = []
 
     init(_ reader: JSONReader) throws {
+      var (count, mean, m2, least, greatest): (Int64?, Double?, Double?, Double?, Double?)
+      var numbers: [Int64]?
       try reader.members { key in
         switch key {
-        case "count": moments.count = try Self.exact(reader)
-        case "mean": moments.mean = try reader.decimal()
-        case "m2": moments.m2 = try reader.decimal()
-        case "min": moments.min = try reader.decimal()
-        case "max": moments.max = try reader.decimal()
-        case "histogram":
-          var bucket: Int64?
-          for number in try reader.list({ try Self.exact(reader) }) {
-            if let known = bucket { histogram.append((known, number)) }
-            bucket = bucket == nil ? number : nil
-          }
-          guard bucket == nil else { throw UnexpectedValue(expected: "pairs of a bucket and its count") }
+        case "count": count = try Self.exact(reader)
+        case "mean": mean = try reader.decimal()
+        case "m2": m2 = try reader.decimal()
+        case "min": least = try reader.decimal()
+        case "max": greatest = try reader.decimal()
+        case "histogram": numbers = try reader.list { try Self.exact(reader) }
         default: return false
         }
         return true
+      }
+      // A channel without values has its count alone.
+      if count == 0 { return }
+      guard let count, let mean, let m2, let least, let greatest, let numbers, count > 0, numbers.count % 2 == 0 else {
+        throw UnexpectedValue(expected: "count, mean, m2, min, max and pairs of a bucket and its count")
+      }
+      moments = Moments(count: count, mean: mean, m2: m2, min: least, max: greatest)
+      for pair in stride(from: 0, to: numbers.count, by: 2) {
+        guard numbers[pair + 1] > 0, histogram.last.map({ $0.bucket < numbers[pair] }) ?? true else {
+          throw UnexpectedValue(expected: "ascending buckets with their counts")
+        }
+        histogram.append((numbers[pair], numbers[pair + 1]))
       }
     }
 
     /// A whole number below 2^53.
     private static func exact(_ reader: JSONReader) throws -> Int64 {
-      guard let number = Int64(exactly: try reader.number()) else { throw UnexpectedValue(expected: "a whole number") }
-      return number
+      let number = try reader.number()
+      guard abs(number) < 0x1p53, let whole = Int64(exactly: number) else { throw UnexpectedValue(expected: "a whole number") }
+      return whole
     }
   }
 
@@ -153,13 +164,12 @@ struct ShardStatistics {
 
   init(from root: Group) throws {
     let dataset = try root.dataset(ShardNames.statisticsPath)
-    let mistake = HDF5Error(call: "read", target: dataset.name, message: "expected statistics as JSON")
-    guard dataset.type == .uint8, dataset.dims.count == 1, dataset.dims[0] <= Self.limit else { throw mistake }
-    let reader = JSONReader(try dataset.readAll())
-    entries = try reader.list {
-      guard let entry = try Entry(reader) else { throw mistake }
-      return entry
+    func mistake(_ reason: String = "") -> HDF5Error {
+      HDF5Error(call: "read", target: dataset.name, message: "expected statistics as JSON\(reason)")
     }
+    guard dataset.type == .uint8, dataset.dims.count == 1, dataset.dims[0] <= Self.limit else { throw mistake() }
+    let reader = JSONReader(try dataset.readAll())
+    do { entries = try reader.list { try Entry(reader) } } catch { throw mistake("; \(error)") }
   }
 }
 

@@ -39,9 +39,9 @@ package struct IPhUMI: Reader {
     guard place.name.hasSuffix(".json") else { return try archived(place) }
     let stem = String(place.name.dropLast(".json".count))
     let folder = URL(fileURLWithPath: place.path).deletingLastPathComponent().path
-    guard try Directory.kind(at: "\(folder)/\(stem)\(Self.movieEnding)") == .file else {
-      return try calibration(place, stem: stem, in: folder)
-    }
+    let hasMovie = try Directory.kind(at: "\(folder)/\(stem)\(Self.movieEnding)") == .file
+    // A calibration of the gripper has an ultra-wide video alone.
+    guard try hasMovie || Directory.kind(at: "\(folder)/\(stem)\(Self.wideEnding)") == .file else { return nil }
     // The keys are in any order, so the first one is any of them. Beside depth, a damaged file is a take, too.
     let start = String(decoding: try InputFile.start(of: place.path, count: 1 << 16), as: UTF8.self)
     let isKnown = IPhUMIFile.keys.contains { start.contains("\"\($0)\"") }
@@ -53,18 +53,6 @@ package struct IPhUMI: Reader {
         try Directory.kind(at: "\(folder)/\(stem)\(ending)") == .file ? TakeInputs.Entry(path: stem + ending, role: role) : nil
       }
       return TakeInputs(root: folder, entries: entries, ignored: try TakeListing.tables(in: folder))
-    }
-  }
-
-  /// A recording of how far a gripper opens, which has an ultra-wide video alone.
-  private func calibration(_ place: TakePlace, stem: String, in folder: String) throws -> Candidate? {
-    guard try Directory.kind(at: "\(folder)/\(stem)\(Self.wideEnding)") == .file else { return nil }
-    let start = String(decoding: try InputFile.start(of: place.path, count: 1 << 16), as: UTF8.self)
-    guard start.contains("\"gripper_calibration\"") else { return nil }
-    return Candidate(.certain, stem: stem, companions: ["\(folder)/\(stem)\(Self.wideEnding)"]) {
-      TakeInputs(
-        root: folder,
-        entries: [TakeInputs.Entry(path: stem + ".json", role: .metadata), TakeInputs.Entry(path: stem + Self.wideEnding, role: .movie)])
     }
   }
 
@@ -96,14 +84,14 @@ package struct IPhUMI: Reader {
     guard let table = inputs.entries.firstIndex(where: { $0.role == .metadata }) else {
       throw TakeFailure(.posesMissing, "the take has no JSON file")
     }
-    if entry(Self.movieEnding) == nil, entry(Self.wideEnding) != nil {
-      throw Rejection(.calibration, "it shows how far a gripper opens, and has no poses")
-    }
-    let file = try IPhUMIFile(inputs, table, notes: notes)
     let place = inputs.entries[table].path
     guard let movieEntry = entry(Self.movieEnding) else {
+      if try IPhUMIFile.isCalibration(inputs, table) {
+        throw Rejection(.calibration, "it shows how far a gripper opens, and has no poses")
+      }
       throw TakeFailure(.noFrames, "there is no \(Self.movieEnding) next to it", file: place)
     }
+    let file = try IPhUMIFile(inputs, table, notes: notes)
     let movie = try self.movie(movieEntry, inputs)
     let poses = zip(file.poseTimes, file.poses).compactMap { time, pose in time.map { (time: $0, pose: pose) } }
     let timed = try TimedMovie(

@@ -86,6 +86,11 @@ struct IPhUMIFile {
     for key in Self.kept { details[key] = members[key].flatMap { $0 == .null ? nil : $0 } }
   }
 
+  /// Whether a file is that of a gripper's calibration.
+  static func isCalibration(_ inputs: TakeInputs, _ entry: Int) throws -> Bool {
+    try inputs.readJSON(entry, limit: limit) { try $0.object { _ in nil } }["type"]?.string == "gripper_calibration"
+  }
+
   /// What the file says of the take: a task, where it has one, a segment for each task with its times, and whether a mistake is corrected. What
   /// was spoken is left out: tasks are what was understood of it.
   func labels(since first: Timestamp) -> [String: JSONValue] {

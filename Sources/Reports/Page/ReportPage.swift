@@ -93,7 +93,7 @@ package struct ReportPage: Sendable {
   // MARK: Reading
 
   /// Episodes whose lag of images is drawn at most, because it takes the time of reading some seconds of images.
-  private static let lagsDrawn = 24
+  private static let lagsDrawn = 8
 
   /// Reads the small arrays of every take.
   ///

@@ -18,7 +18,9 @@ package struct TracePage {
   package init(trace: Trace, tool: ToolIdentity, checks: Verification.ExternalChecks = .none) {
     (self.trace, self.tool) = (trace, tool)
     // A shard that cannot be read has been named as a problem of the trace.
-    let episode = try? trace.record.map { try Dataset.episode($0, in: trace.dataset, checks) }
+    let episode = try? trace.record.flatMap { record in
+      record.measures.map { $0[.imagePoseLag] != nil } ?? true ? try Dataset.episode(record, in: trace.dataset, checks) : nil
+    }
     lag = (try? episode.flatMap { try MeasuredMotion($0)?.readLag() }).map { LagDrawing.drawing($0) }
   }
 

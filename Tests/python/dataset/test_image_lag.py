@@ -3,12 +3,13 @@
 import json
 import shutil
 
+import h5py
 import numpy as np
 import pytest
 from outputs import manifest
 from report_pages import Tree, paths, report
 from scipy.spatial.transform import Rotation
-from sealing import rewrite
+from sealing import rewrite, seal
 
 SECONDS = 5
 
@@ -226,3 +227,15 @@ def test_pages_show_the_motion_of_images_and_of_poses(takeset, takes, tmp_path, 
     assert not any(one["name"].startswith("Motion") for one in page.details("still-30")["curves"])
     takeset("trace", tmp_path / "out", "--episode", "still-30", "--row", 3, "--output", tmp_path / "still.html", check=0)
     assert "Images against poses" not in (tmp_path / "still.html").read_text()
+
+
+def test_poses_that_are_none_are_left_out(takeset, takes, tmp_path):
+    """And the same is found each time."""
+    found = measured(takeset, takes, tmp_path, 0.05)
+    with h5py.File(tmp_path / "out/episodes/pan-30.h5", "r+") as file:
+        file["data/demo_0/obs/pose"][40, 3:] = 0
+        file["data/demo_0/obs/pose"][60] = np.nan
+    seal(tmp_path / "out", "pan-30")
+    rewrite(tmp_path / "out", forget)
+    lags = {json.loads(takeset("measures", tmp_path / "out", "--json", check=0).stdout)["pan-30"]["image_pose_lag_ms"] for _ in range(4)}
+    assert list(lags) == [pytest.approx(found["pan-30"][0], abs=1)]

@@ -51,6 +51,8 @@ def test_lerobot_has_tasks_subtasks_and_success(labelled, tmp_path):
     lerobot(dataset, tmp_path / "other", "--task", "pick up the cup", "--drop-keys", "language_persistent")
     other = Export(tmp_path / "other")
     assert {tuple(row["tasks"]) for row in other.episodes} == {("pick up the cup",)} and "language_persistent" not in other.info["features"]
+    (tmp_path / "typo.json").write_text(json.dumps({ids[1]: "wipe", "sesion_9": "wipe"}))
+    assert "no take or episode sesion_9" in lerobot(dataset, tmp_path / "typo", "--tasks", tmp_path / "typo.json", check=64).stderr
     # Episodes that the file does not name have their labels.
     (tmp_path / "tasks.json").write_text(json.dumps({ids[1]: "wipe"}))
     lerobot(dataset, tmp_path / "some", "--tasks", tmp_path / "tasks.json")

@@ -147,12 +147,19 @@ def test_a_calibration_of_the_gripper_is_no_episode(takeset, takes, tmp_path):
     folder = tmp_path / "in/2026-02-18T20-23-54_a1_kitchen_grippercalibration_left"
     folder.mkdir()
     shutil.copy(takes.inputs / "pour_1/pour_1_ultrawidergb.mp4", folder / f"{folder.name}_ultrawidergb.mp4")
-    described = {"formatVersion": "v1", "type": "gripper_calibration", "side": "left", "hasRGB": False, "ultrawideRGBTimes": ["2026-02-18T20:23:54.000Z"]}
+    times = ["2026-02-18T20:23:54.000Z"] * 3000  # what it is stands after 64 KiB
+    described = {"ultrawideRGBTimes": times, "formatVersion": "v1", "type": "gripper_calibration", "side": "left", "hasRGB": False}
     (folder / f"{folder.name}.json").write_text(json.dumps(described))
-    takeset.convert(tmp_path / "in", output=tmp_path / "out", check=0)
+    # A demonstration without its video is none.
+    other = tmp_path / "in/lost"
+    shutil.copytree(takes.inputs / "pour_1", other, ignore=shutil.ignore_patterns("*_rgb.mp4"))
+    for path in other.glob("pour_1*"):
+        path.rename(other / path.name.replace("pour_1", "lost"))
+    takeset.convert(tmp_path / "in", output=tmp_path / "out", check=3)
     entries = {one["id"]: one for one in manifest(tmp_path / "out")["record"]["takes"]}
-    assert list(demos(tmp_path / "out")) == ["pour_1"] and entries.keys() == {"pour_1", folder.name}
+    assert list(demos(tmp_path / "out")) == ["pour_1"] and entries.keys() == {"pour_1", folder.name, "lost"}
     assert entries[folder.name]["outcome"] == "rejected" and entries[folder.name]["reason"].startswith("calibration: ")
+    assert entries["lost"]["outcome"] == "failed" and "there is no _rgb.mp4 next to it" in entries["lost"]["reason"]
 
 
 def test_sound_is_a_fact_of_the_record(takes):

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--fps", type=_number, default=30, metavar="N", help="rows per second; every row must lie on that grid (default: 30)"
     )
     parser.add_argument("--task", metavar="TEXT", help="the task in words (default: the labels of the episodes, or else unspecified)")
-    parser.add_argument("--tasks", metavar="FILE", help='a JSON file with a task for each take id: {"take-1": "pick up the cup"}')
+    parser.add_argument("--tasks", metavar="FILE", help='a JSON file with tasks by take id, for those without a label or with another: {"take-1": "pick up the cup"}')
     parser.add_argument(
         "--images",
         choices=["png", "jpeg", "video"],

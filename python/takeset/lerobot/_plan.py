@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arguments import nearest
 from .._dataset import Dataset
 from .._episode import Episode
 from .._errors import TakesetError
@@ -95,6 +96,11 @@ class Plan:
 
 def plan(dataset: Dataset, options: Options) -> Plan:
     """Raises `TakesetError` with exit code 64 for unknown episodes, splits and keys, and 65 for a dataset that LeRobot cannot hold."""
+    if options.task is not None and not isinstance(options.task, str):
+        unknown = [name for name in options.task if not any(name in (one.id, one.take_id) for one in dataset.episodes)]
+        if unknown:
+            names = [name for one in dataset.episodes for name in (one.id, one.take_id)]
+            raise TakesetError(f"--tasks: {dataset.path} has no take or episode {listed(unknown)}{nearest(unknown, names)}", 64)
     surveyed = [survey(episode) for episode in _episodes(dataset, options)]
     kinds, lost = chosen_keys(surveyed, options.keys, [name for name in options.drop_keys if name != SUBTASKS.name], options.state or ())
     require_same(surveyed, kinds)

@@ -75,15 +75,15 @@ struct CaptureDeeds: Sendable {
   ) async throws {
     let isChanged = try await database.pool.write { database in
       let capture = try Self.capture(id, context, database)
+      var labels = CaptureLabels(stored: capture.labels)
+      try change(capture, &labels)
+      let stored = try labels.stored
+      if stored == capture.labels { return false }
       if let known, known != capture.labelsRevision {
         throw Failure(
           .preconditionFailed, "LABELS_CHANGED",
           "Somebody has changed the labels: they are of revision \(capture.labelsRevision), and were of \(known).")
       }
-      var labels = CaptureLabels(stored: capture.labels)
-      try change(capture, &labels)
-      let stored = try labels.stored
-      if stored == capture.labels { return false }
       let takes = CaptureLabels.takes(of: try String.fetchAll(database, sql: "SELECT id FROM take WHERE capture = ?", arguments: [id]))
       if takes.count > 1, !labels.segments.isEmpty {
         throw Failure(

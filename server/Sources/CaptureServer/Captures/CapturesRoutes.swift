@@ -79,8 +79,10 @@ struct CapturesRoutes {
   @Sendable private func label(_ request: Request, _ context: CaptureContext) async throws -> Response {
     let body = try await request.body.collect(upTo: CaptureLabels.limit)
     let labels = try CaptureLabels(body: body.readableBytesView)
-    let known = try request.headers[.ifMatch].map { text in
-      guard let number = Int64(text.trimmingCharacters(in: CharacterSet(charactersIn: "\""))) else {
+    // Any labels match an asterisk.
+    let known = try request.headers[.ifMatch].flatMap { text -> Int64? in
+      if text == "*" { return nil }
+      guard let digits = text.wholeMatch(of: /"?([0-9]+)"?/)?.1, let number = Int64(digits) else {
         throw Failure.invalid("If-Match must be the labels_revision of the capture, such as \"3\"")
       }
       return number
