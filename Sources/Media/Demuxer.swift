@@ -9,7 +9,6 @@ final class Demuxer {
   private let packet: UnsafeMutablePointer<AVPacket>
   private let source: Source
   let stream: UnsafeMutablePointer<AVStream>
-  let sounds: [Movie.Sound]
 
   /// The input and read position of the callbacks.
   private final class Source {
@@ -61,12 +60,6 @@ final class Demuxer {
       throw MovieError(.movieCorrupt, "the video's index contradicts itself: \(videos.count) video tracks can be read")
     }
     stream = video
-    sounds = streams.compactMap { stream in
-      let parameters = stream.pointee.codecpar.pointee
-      guard parameters.codec_type == AVMEDIA_TYPE_AUDIO else { return nil }
-      return Movie.Sound(
-        codec: Movie.name(parameters.codec_id), rate: Int(parameters.sample_rate), channels: Int(parameters.ch_layout.nb_channels))
-    }
     for other in streams where other != stream { other.pointee.discard = AVDISCARD_ALL }
   }
 
@@ -152,6 +145,17 @@ final class Demuxer {
 
   /// Width of a pixel to its height by the file's index; `nil` for square ones, and where it does not say.
   var pixelAspect: (width: Int, height: Int)? { Movie.aspect(stream.pointee.sample_aspect_ratio) }
+
+  /// The tracks of sound.
+  var sounds: [Movie.Sound] {
+    (0..<Int(context?.pointee.nb_streams ?? 0)).compactMap { index in
+      guard let parameters = context?.pointee.streams[index]?.pointee.codecpar.pointee, parameters.codec_type == AVMEDIA_TYPE_AUDIO else {
+        return nil
+      }
+      return Movie.Sound(
+        codec: Movie.name(parameters.codec_id), rate: Int(parameters.sample_rate), channels: Int(parameters.ch_layout.nb_channels))
+    }
+  }
 
   /// Tags of the file and of the track.
   var tags: [(key: String, value: String)] {

@@ -60,7 +60,13 @@ package enum PNG {
     image.format = UInt32(PNG_FORMAT_FLAG_COLOR) | (hasAlpha ? UInt32(PNG_FORMAT_FLAG_ALPHA) : 0)
     let count = size.width * size.height * (hasAlpha ? 4 : 3)
     // The header has the bits of a channel and the kind of color, which tell the bytes of the file's own rows (PNG 1.2, 4.1.1).
-    let channels = [0: 1, 2: 3, 3: 1, 4: 2][file[25]] ?? 4
+    let channels =
+      switch file[25] {
+      case 0, 3: 1
+      case 4: 2
+      case 2: 3
+      default: 4
+      }
     try checkData(file, pixels: (size.width * channels * Int(file[24]) + 7) / 8 * size.height, rows: size.height)
     if pixels.count != count { pixels = [UInt8](repeating: 0, count: count) }
     guard png_image_finish_read(&image, nil, &pixels, 0, nil) != 0 else { throw failure(image) }

@@ -54,9 +54,10 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     // Images that keep the source's bytes are decoded for this alone.
     edges = EdgeAgreement(layout.episode, rows: layout.rasters.contains { $0.encoding == .source } ? 4 : 8)
     measured = MeasuredImages(layout.rasters)
-    let motion = try MeasuredMotion(layout.episode)
     // Images that keep the source's bytes are not decoded for it.
-    let raster = layout.rasters.firstIndex { $0.name == motion?.imageName && $0.sampleBytes != nil }
+    let decoded = layout.rasters.indices.filter { layout.rasters[$0].stream.spec.kind == .image && layout.rasters[$0].sampleBytes != nil }
+    let motion = decoded.isEmpty ? nil : try MeasuredMotion(layout.episode)
+    let raster = decoded.first { layout.rasters[$0].name == motion?.imageName }
     (self.motion, motionRaster) = (raster == nil ? nil : motion, raster ?? 0)
     unlink(temporary)
     isUnreadable = layout.rasters.map { _ in [] }

@@ -98,7 +98,8 @@ struct EpisodeContents: Sendable {
     actions = try ActionHistograms(episode, &reader)
     guard draws else { return }
     let breaks = Set(found.map(\.row))
-    if drawsLag, let lag = try MeasuredMotion(episode)?.readLag() { curves.append(LagDrawing.drawing(lag)) }
+    // Images that cannot be opened take their own strip, and nothing else.
+    if drawsLag, let lag = try? MeasuredMotion(episode)?.readLag() { curves.append(LagDrawing.drawing(lag)) }
     timeline = TimelineDrawing.drawing(
       seconds: seconds, period: period, gaps: zip(found, gaps).map { ($0.row, $1.missing) }, lanes: Self.lanes(aligned, bits))
     for (name, stream) in aligned {

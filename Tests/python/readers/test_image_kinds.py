@@ -1,6 +1,7 @@
 """Images as files: JPEG and PNG side by side, transparency, 16 bits and gamma, damage where bytes are kept, and images that lean on others."""
 
 import io
+import shutil
 import struct
 import zlib
 
@@ -66,6 +67,20 @@ def test_transparent_pixels_are_those_on_black_in_every_image(scenes, name):
 @pytest.mark.parametrize("name", ["opaque", "sixteen", "sixteen and noisy", "usual gamma"])
 def test_other_forms_of_the_same_pixels_are_the_same(scenes, name):
     assert np.array_equal(images(scenes, name), images(scenes, "plain")) and codes(scenes[name][1]) == codes(scenes["plain"][1])
+
+
+def test_compressed_bytes_that_no_row_needs_are_refused(takeset, scenes, tmp_path):
+    """Gray of 16 bits has a third of the bytes that color has."""
+    def overlong(pixels):
+        rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in pixels[..., 0].astype(int) * 257)
+        header = struct.pack(">IIBBBBB", pixels.shape[1], pixels.shape[0], 16, 0, 0, 0, 0)
+        data = zlib.compress(rows + np.random.default_rng(5).bytes(len(rows)), 0)
+        return SIGNATURE + chunk(b"IHDR", header) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+    shutil.copytree(scenes.inputs / "plain", tmp_path / "in/plain")
+    every_image(overlong)(tmp_path / "in/plain")
+    run = takeset.convert(tmp_path / "in", output=tmp_path / "out", check=3)
+    assert "compressed data" in run.stdout + run.stderr
 
 
 def test_values_of_another_gamma_become_those_of_srgb(scenes):

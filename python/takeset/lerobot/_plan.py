@@ -97,9 +97,9 @@ class Plan:
 def plan(dataset: Dataset, options: Options) -> Plan:
     """Raises `TakesetError` with exit code 64 for unknown episodes, splits and keys, and 65 for a dataset that LeRobot cannot hold."""
     if options.task is not None and not isinstance(options.task, str):
-        unknown = [name for name in options.task if not any(name in (one.id, one.take_id) for one in dataset.episodes)]
+        names = dict.fromkeys(name for one in dataset.episodes for name in (one.id, one.take_id))
+        unknown = [name for name in options.task if name not in names]
         if unknown:
-            names = [name for one in dataset.episodes for name in (one.id, one.take_id)]
             raise TakesetError(f"--tasks: {dataset.path} has no take or episode {listed(unknown)}{nearest(unknown, names)}", 64)
     surveyed = [survey(episode) for episode in _episodes(dataset, options)]
     kinds, lost = chosen_keys(surveyed, options.keys, [name for name in options.drop_keys if name != SUBTASKS.name], options.state or ())
@@ -224,18 +224,12 @@ def _lost(surveyed: Sequence[Surveyed], without_intrinsics: Sequence[str]) -> li
         ids = [one.episode.id for one in surveyed if not one.keys[key].has_intrinsics]
         if len(ids) < len(surveyed):
             lost.append(f"intrinsics of {key}: not every episode has them ({listed(ids)})")
-    labels = [name for name in _labels(surveyed) if name not in ("task", "success")]
+    labels = sorted({name for one in surveyed for name in one.episode.labels} - {"task", "success"})
+    if any(segment.success is not None for one in surveyed for segment in one.episode.labels.segments):
+        labels.append("success of segments")
     if labels:
         lost.append(f"labels: {listed(labels, len(labels))}; LeRobot has a task, success and subtasks")
     return [*lost, "streams/<name>: the time and number of each stream's own sample"]
-
-
-def _labels(surveyed: Sequence[Surveyed]) -> list[str]:
-    """The names of all labels of some episodes, in order."""
-    found = {name for one in surveyed for name in one.episode.labels}
-    if any(segment.success is not None for one in surveyed for segment in one.episode.labels.segments):
-        found.add("success of segments")
-    return sorted(found)
 
 
 # What LeRobot cannot hold
