@@ -1,4 +1,5 @@
 package import Evidence
+import Runs
 import Steps
 
 /// The JSON Schema of pipeline files, generated from the options that steps declare.
@@ -13,6 +14,7 @@ package enum PipelineSchema {
           "default": "auto",
           "oneOf": .array([["const": "auto"], ["enum": names(.reader)]] + steps(.reader).map { reference(.reader, $0) }),
         ],
+        "join": Join.schema,
         "transforms": [
           "default": [], "type": ["array", "null"], "items": ["oneOf": [["enum": names(.transform)], one(of: .transform)]],
         ],

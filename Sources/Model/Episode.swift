@@ -76,9 +76,14 @@ package struct Episode: Sendable {
     package var residual: Int64?
     /// Nanoseconds by which the sensor is known to be late, subtracted from its timestamps.
     package var latency: Int64?
+    /// The member of a joined take that the stream is of.
+    package var member: String?
 
-    package init(stream: StreamName, method: String, offset: Int64? = nil, residual: Int64? = nil, latency: Int64? = nil) {
+    package init(
+      stream: StreamName, method: String, offset: Int64? = nil, residual: Int64? = nil, latency: Int64? = nil, member: String? = nil
+    ) {
       self.stream = stream
+      self.member = member
       self.method = method
       self.offset = offset
       self.residual = residual

@@ -68,6 +68,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case intrinsicsScaled = "intrinsics-scaled"
   case intrinsicsTransposed = "intrinsics-transposed"
   case intrinsicsUnusable = "intrinsics-unusable"
+  case joinAlone = "join-alone"
+  case joinClock = "join-clock"
   case jointDead = "joint-dead"
   case jointReadFailed = "joint-read-failed"
   case jointSignsUnknown = "joint-signs-unknown"
@@ -168,6 +170,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case inputTooLarge = "input-too-large"
   case `internal` = "internal"
   case intrinsicsMissing = "intrinsics-missing"
+  case joinAmbiguous = "join-ambiguous"
   case jsonInvalid = "json-invalid"
   case jsonType = "json-type"
   case limit = "limit"
@@ -208,6 +211,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   // MARK: Rejections of a take
   case calibration = "calibration"
   case duplicate = "duplicate"
+  case joinIncomplete = "join-incomplete"
   case minFrames = "min-frames"
   case needsSLAM = "needs-slam"
   case noRows = "no-rows"
@@ -235,7 +239,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
     switch self {
     case .accelerationInG, .added, .assertionAbsent, .assertionUnverified, .axesUnknown, .calibration, .colorPrimaries, .colorUntagged,
       .dayContradictory,
-      .duplicate, .frameRate, .hashEncoding, .hdrMapped, .inputIgnored, .intrinsicsScaled, .intrinsicsTransposed, .keyframesOnly,
+      .duplicate, .frameRate, .joinIncomplete, .hashEncoding, .hdrMapped, .inputIgnored, .intrinsicsScaled, .intrinsicsTransposed,
+      .keyframesOnly,
       .locationRemoved, .metadataNumber, .minFrames, .nameRemoved, .needsSLAM, .noRows, .optionUnused, .posesUnsorted, .python,
       .pythonAbsent, .samplesHidden,
       .tableCutShort, .timesFromMovie, .trim, .verifyDepth, .verifyHashChain:
@@ -249,7 +254,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .frameCountMismatch, .framesDropped, .geometryContradictory, .imageMissing, .imageRepeated, .imageTransparent, .imageUndecodable,
       .imagePoseLag, .imagesDuplicate, .imuImplausible, .imuUnusable, .inputVanished, .intrinsicsAbsent, .intrinsicsDiffer,
       .intrinsicsImplausible,
-      .intrinsicsUnusable, .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate, .jointsRecalibrated, .labelsInvalid,
+      .intrinsicsUnusable, .joinAlone, .joinClock, .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate,
+      .jointsRecalibrated, .labelsInvalid,
       .labelsUnmatched,
       .metadataFromSidecar, .metadataMissing, .metadataRange, .mixedOrientation, .mixedSizes, .mixedUnits, .movieAlignmentAmbiguous,
       .movieCountMismatch, .movieUnusable, .numbersRounded, .odometryTruncated, .packedWithout, .partiallyVerified, .partialMismatch,
@@ -262,7 +268,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .warning
     case .archiveAmbiguous, .archiveDamaged, .archiveHostile, .archiveMissing, .archiveUnreadable, .badName, .bodyDamaged,
       .changedWhileReading, .clockSet, .codecUnsupported, .colorUnsupported, .conversionCrashed, .cropOutside, .csvInvalid, .fileEmpty,
-      .formatUnsupported, .gridsDiffer, .imageSizeChanged, .inputMissing, .inputTooLarge, .internal, .intrinsicsMissing, .jsonInvalid,
+      .formatUnsupported, .gridsDiffer, .imageSizeChanged, .inputMissing, .inputTooLarge, .internal, .intrinsicsMissing, .joinAmbiguous,
+      .jsonInvalid,
       .jsonType, .limit, .memoryLimit, .metadataInvalid, .movieCorrupt, .movieEncrypted, .movieExternalData, .movieTimesDiffer,
       .movieTruncated, .movieUnfinished, .nameTaken, .noFrames, .noTakeFound, .noVideo, .notAMovie, .notARegularFile, .notATake,
       .notAligned, .notJPEG, .partEmpty, .partMissing, .permission, .posesMissing, .pythonStepFailed,

@@ -47,6 +47,8 @@ package struct PoseFrame: Equatable, Sendable {
   package var cameraAxes: CameraAxes
   package var worldAxes: WorldAxes
   package var unit: LengthUnit
+  /// The name of the world, in a take of several members: two poses are in one world if these are equal.
+  package var world: String?
   /// The pose in the camera's axes of the body that poses are given for, such as a gripper; `nil` for the camera itself.
   package var body: Pose?
 

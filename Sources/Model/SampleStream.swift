@@ -47,8 +47,20 @@ package struct SampleStream: Sendable {
   package var raw: (any SampleSource)?
   /// Whether the app makes no more samples than this, so that the stream may end before the frames do.
   package var endsEarlier = false
+  /// How the clock of a joined take's member was related to the frames'. Its times are on the frames' clock already.
+  package var relation: Relation?
   /// Samples per second, where the reader knows it more exactly than a regression over the timestamps.
   package var nominalRate: Double?
+
+  /// The relation of a clock to the frames'.
+  package struct Relation: Sendable {
+    /// What was added to the times, how and how surely.
+    package var alignment: Episode.Alignment
+    /// The samples that rows may have: a reader may know some to be of no frame.
+    package var samples: [Int]
+
+    package init(_ alignment: Episode.Alignment, samples: [Int]) { (self.alignment, self.samples) = (alignment, samples) }
+  }
 
   package init(
     spec: StreamSpec, source: any SampleSource, timestamps: [Timestamp], sourceIndex: [Int64], rows: [Row?]? = nil

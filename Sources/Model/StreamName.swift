@@ -31,6 +31,9 @@ package struct StreamName: Hashable, Comparable, Sendable, Codable, ExpressibleB
   package static func actionPart(_ name: String) -> StreamName { StreamName(actionFolder + "/" + name) }
   package static let actionFolder = "action_dict"
 
+  /// The name that the stream has in a joined take, as that of a member: `left_camera_image`; the same without one.
+  package func of(_ member: String?) -> StreamName { member.map { StreamName("\($0)_\(rawValue)") } ?? self }
+
   /// Whether a name that a user gives matches `^[a-z][a-z0-9_]*$`.
   package static func isName(_ text: some StringProtocol) -> Bool {
     func isLetter(_ byte: UInt8) -> Bool { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte) }

@@ -6,6 +6,8 @@ package struct StreamSpec: Equatable, Sendable {
   package var shape: [Int]
   package var unit: String
   package var clock: Clock
+  /// The member of a joined take that it is of; `nil` in any other take.
+  package var member: String?
   /// The camera and pixel grid, for images, depth and confidence.
   package var raster: Raster?
   /// Names of the elements of a vector, in order.

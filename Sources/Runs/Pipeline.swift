@@ -16,6 +16,8 @@ package struct Pipeline: Sendable {
   }
 
   package var readers: Readers
+  /// How takes of several phones are joined; `nil` where each is one of its own.
+  package var join: Join?
   package let transforms: [any Transform]
   /// The options of each transform, for the records of takes.
   private let transformOptions: [JSONValue]
@@ -33,8 +35,9 @@ package struct Pipeline: Sendable {
   /// The folder of the pipeline file, from which the paths of these steps are.
   package var folder: String?
 
-  package init(readers: Readers, transforms: [any Transform], writer: any Writer) {
+  package init(readers: Readers, join: Join? = nil, transforms: [any Transform], writer: any Writer) {
     self.readers = readers
+    self.join = join
     self.transforms = transforms
     transformOptions = transforms.map { $0.optionValues() }
     self.writer = writer
@@ -58,11 +61,13 @@ package struct Pipeline: Sendable {
       options["name"] = .string(type(of: one).name)
       reader = .object(options)
     }
-    return [
+    var members: [String: JSONValue] = [
       "version": 1, "reader": reader,
       "transforms": .array(zip(transforms, transformOptions).map { .object([type(of: $0).name: $1]) }),
       "writer": .object([type(of: writer).name: writer.optionValues()]),
     ]
+    members["join"] = join?.json
+    return .object(members)
   }
 
   /// The digest of the canonical form.
@@ -71,7 +76,7 @@ package struct Pipeline: Sendable {
   /// The digest of the canonical form without the steps that concern the index alone; two runs with the same digest convert the same take in
   /// the same way.
   package func conversionDigest() -> Digest {
-    Digest.of(Self(readers: readers, transforms: takeSteps, writer: writer).canonical().canonicalBytes)
+    Digest.of(Self(readers: readers, join: join, transforms: takeSteps, writer: writer).canonical().canonicalBytes)
   }
 
   /// The transforms that are applied to takes.
@@ -145,9 +150,8 @@ extension Pipeline {
     source.folder = take.location.folder
     source.readerName = type(of: reader).name
     if let hosts = context.hosts ?? hosts { source.stepLease = StepLease(hosts) }
-    source.findings += IntrinsicsCheck.findings(source) + RateCheck.findings(source) + (Day.finding(source.dates).map { [$0] } ?? [])
-    SecondaryStreams.examine(&source, take.inputs)
-    source.findings += RotationCheck.findings(source) + [InertialDelay.finding(source)].compactMap(\.self)
+    // Its members are examined one by one.
+    if !(reader is JoinedTake) { Self.examine(&source, take.inputs) }
     let opened = step(type(of: reader), reader.optionValues(), from: nil, to: source)
     var traces = [TakeTrace(source: source, episode: source, steps: [opened])]
     for (transform, options) in zip(transforms, transformOptions) where !type(of: transform).concernsIndexOnly {
@@ -171,12 +175,24 @@ extension Pipeline {
     return traces
   }
 
+  /// Examines what a take says of itself, whichever reader opened it.
+  static func examine(_ source: inout Episode, _ inputs: TakeInputs) {
+    source.findings += IntrinsicsCheck.findings(source) + RateCheck.findings(source) + (Day.finding(source.dates).map { [$0] } ?? [])
+    SecondaryStreams.examine(&source, inputs)
+    source.findings += RotationCheck.findings(source) + [InertialDelay.finding(source)].compactMap(\.self)
+  }
+
   private func applying(_ transform: any Transform, _ options: JSONValue, to before: TakeTrace, in context: RunContext) -> TakeTrace {
     var trace = before
     let name = type(of: transform).name
     do {
       // A step after the actions may leave another row as the last one.
-      trace.episode = try transform.apply(to: before.episode, in: context).endingBeforeTheNextRow()
+      let member = (transform as? any MemberTransform)?.member
+      trace.episode = try before.episode.changing(member) { try transform.apply(to: $0, in: context) }.endingBeforeTheNextRow()
+      if let member, !before.episode.streams.values.contains(where: { $0.spec.member == member }) {
+        trace.episode.findings.append(
+          Finding(.optionUnused, "\(name): member names \(member), of which the take has no streams", field: member))
+      }
       trace.steps.append(step(type(of: transform), options, from: before.episode, to: trace.episode))
     } catch let rejection as Rejection {
       trace.episode = rejection.episode ?? before.episode

@@ -26,7 +26,17 @@ package enum PipelineFile {
       throw PipelineFileError("", "the file is empty; expected version, reader, transforms, writer")
     }
     do {
-      return try pipeline(from: document.value)
+      var value = document.value
+      // The order of an object's members is that of the file, which a JSON value does not keep.
+      func place(_ name: String) -> (Int, Int) { document.place(of: "join.members.\(name)") ?? (0, 0) }
+      if case .object(var join) = value["join"] ?? .null, join["reference"] == nil,
+        let first = join["members"]?.object?.keys.min(by: { place($0) < place($1) }), case .object(var members) = value
+      {
+        join["reference"] = .string(first)
+        members["join"] = .object(join)
+        value = .object(members)
+      }
+      return try pipeline(from: value)
     } catch var error as PipelineFileError {
       (error.line, error.column) = document.place(of: error.path) ?? (error.line, error.column)
       throw error
@@ -36,9 +46,9 @@ package enum PipelineFile {
   /// The pipeline of a document that was parsed already. Throws `PipelineFileError`.
   static func pipeline(from document: JSONValue) throws -> Pipeline {
     guard case .object(let members) = document else {
-      throw PipelineFileError("", "expected an object with version, reader, transforms, writer, found \(document.kind)")
+      throw PipelineFileError("", "expected an object with version, reader, join, transforms, writer, found \(document.kind)")
     }
-    let keys = ["version", "reader", "transforms", "writer"]
+    let keys = ["version", "reader", "join", "transforms", "writer"]
     for key in members.keys.sorted() where !keys.contains(key) {
       if let step = Registry.transform(key) {
         throw PipelineFileError(key, "\(step.name) is a step; write it below transforms: as \"- \(step.name): {...}\"")
@@ -74,28 +84,47 @@ package enum PipelineFile {
     } catch let error as OptionError {
       throw PipelineFileError("writer.\(type(of: writer).name).\(error.option)", error.message)
     }
-    return Pipeline(readers: try readers(members["reader"] ?? "auto"), transforms: transforms, writer: writer)
+    if members["join"] == nil {
+      for (index, step) in transforms.enumerated() {
+        guard let option = step.membersOption else { continue }
+        throw PipelineFileError(
+          "transforms[\(index)].\(type(of: step).name).\(option)",
+          "it names phones whose takes are joined, and the pipeline has no join; takes of one phone have no members")
+      }
+    }
+    let join = try members["join"].flatMap { $0 == .null ? nil : try Join($0) }
+    return Pipeline(readers: try readers(members["reader"] ?? "auto"), join: join, transforms: transforms, writer: writer)
+  }
+
+  /// A reader that a pipeline may name: that of joined takes is made by a search.
+  private static func named(_ name: String, _ options: JSONValue) throws -> any Reader {
+    if name == JoinedTake.name {
+      throw PipelineFileError("reader", "join is no reader; takes of several phones are joined by the member join of the pipeline")
+    }
+    return try reader(name, options: options)
   }
 
   private static func readers(_ value: JSONValue) throws -> Pipeline.Readers {
     switch value {
     case .string("auto"), .null: return .auto
-    case .string(let name): return .one(try reader(name, options: [:]))
+    case .string(let name): return .one(try named(name, [:]))
     case .object(var members):
       guard let name = members.removeValue(forKey: "name")?.string else {
         throw PipelineFileError("reader.name", "expected the name of a reader")
       }
-      return .one(try reader(name, options: .object(members)))
+      return .one(try named(name, .object(members)))
     default: throw PipelineFileError("reader", "expected auto or {name: …}, found \(value.kind)")
     }
   }
 
   /// Returns the reader with these options; those that are absent keep their defaults. Throws `PipelineFileError`.
   package static func reader(_ name: String, options: JSONValue) throws -> any Reader {
+    let path = "reader"
+    if name == JoinedTake.name { return try JoinedTake.decoded(over: options, at: path) }
     guard let type = Registry.reader(name) else {
       throw unknown("reader", name, at: "reader", among: Registry.readers)
     }
-    return try type.decoded(over: options, at: "reader")
+    return try type.decoded(over: options, at: path)
   }
 
   private static func writer(_ value: JSONValue) throws -> any Writer {

@@ -9,17 +9,23 @@ enum RecordingDigest {
 
   /// The word for the poses of a take as its reader opened it: the start of a digest of their numbers and of the time since the first.
   static func word(for source: Episode) -> String? {
-    let streams = source.streams.filter { $0.value.spec.kind.poseFrame != nil }
-    guard let stream = streams.min(by: { $0.key < $1.key })?.value, let first = stream.timestamps.first,
-      stream.timestamps.count >= fewestPoses, var cursor = try? stream.source.makeCursor(SampleRequest())
-    else { return nil }
+    let poses = source.streams.filter { $0.value.spec.kind.poseFrame != nil }.sorted { $0.key < $1.key }.map(\.value)
+    // A joined take is another one if one of its members is.
+    let streams = poses.first?.spec.member == nil ? Array(poses.prefix(1)) : poses
+    guard !streams.isEmpty else { return nil }
     let hasher = SHA256()
-    var (sample, other, moves): ([UInt8], [UInt8], Bool) = ([], [], false)
-    for (index, time) in stream.timestamps.enumerated() {
-      guard (try? cursor.read(index, into: &sample)) != nil else { return nil }
-      if index == 0 { other = sample } else if sample != other { moves = true }
-      hasher.update(sample)
-      withUnsafeBytes(of: time.since(first).littleEndian) { hasher.update($0) }
+    var moves = false
+    for stream in streams {
+      guard let first = stream.timestamps.first, stream.timestamps.count >= fewestPoses,
+        var cursor = try? stream.source.makeCursor(SampleRequest())
+      else { return nil }
+      var (sample, other): ([UInt8], [UInt8]) = ([], [])
+      for (index, time) in stream.timestamps.enumerated() {
+        guard (try? cursor.read(index, into: &sample)) != nil else { return nil }
+        if index == 0 { other = sample } else if sample != other { moves = true }
+        hasher.update(sample)
+        withUnsafeBytes(of: time.since(first).littleEndian) { hasher.update($0) }
+      }
     }
     return moves ? String(hasher.finish().description.prefix(digits)) : nil
   }

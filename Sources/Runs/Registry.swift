@@ -53,6 +53,9 @@ package enum Registry {
   /// The writer of a pipeline that names none.
   package static let defaultWriter: any Writer.Type = HDF5Writer.self
 
+  /// The step that relates the clocks of a take, also before takes are joined.
+  static let aligning: any Transform.Type = Align.self
+
   /// Returns the reader type with that name; `nil` without one.
   package static func reader(_ name: String) -> (any Reader.Type)? { readers.first { $0.name == name } }
   /// Returns the transform type with that name; `nil` without one.

@@ -12,7 +12,9 @@ package struct TakeIDRegistry: Sendable {
     // Entries without a reader belong to unmatched inputs and reserve no id.
     let takes = entries.values.filter { $0.reader != nil }
     self.entries = Dictionary(takes.map { ($0.id.take, $0) }) { first, second in first.id < second.id ? first : second }
-    ids = Dictionary(takes.map { ($0.location, $0.id.take) }) { first, second in min(first, second) }
+    // Several joined takes may lie in one folder; their names are those of their groups.
+    ids = Dictionary(takes.filter { $0.reader != JoinedTake.name }.map { ($0.location, $0.id.take) }) { first, second in min(first, second)
+    }
   }
 
   /// The id that the take at this location already has.

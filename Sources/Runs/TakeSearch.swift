@@ -19,6 +19,8 @@ package struct TakeSearch: Sendable {
     package var findings: [Finding] = []
     /// Paths of other files that belong to the take.
     var companions: [String] = []
+    /// What names say of takes of other phones at the same time.
+    var session: Candidate.Session?
     /// The files of labels in its folder; `nil` for a file.
     var labelFiles: [Directory.Member]?
 
@@ -71,12 +73,12 @@ package struct TakeSearch: Sendable {
   ) {
     self.init(
       inputs: inputs, readers: pipeline.candidates, followsLinks: followsLinks, registry: registry,
-      splitsTakes: pipeline.transforms.contains { $0 is any EpisodeSplitter }, isCancelled: isCancelled)
+      splitsTakes: pipeline.transforms.contains { $0 is any EpisodeSplitter }, join: pipeline.join, isCancelled: isCancelled)
   }
 
   package init(
     inputs: [String], readers: [any Reader], followsLinks: Bool = false, registry: TakeIDRegistry = TakeIDRegistry([:]),
-    splitsTakes: Bool = false, isCancelled: @escaping @Sendable () -> Bool = { false }
+    splitsTakes: Bool = false, join: Join? = nil, isCancelled: @escaping @Sendable () -> Bool = { false }
   ) {
     (walk, self.isCancelled) = (TakeWalk(readers: readers), isCancelled)
     (self.splitsTakes, self.followsLinks) = (splitsTakes, followsLinks)
@@ -89,6 +91,7 @@ package struct TakeSearch: Sendable {
     unmatched.removeAll { companions.contains($0.path) }
     for path in companions { ignored.remove(path) }
     findDuplicateFolders()
+    if let join { group(by: join) }
     ignored.removeSidecars(of: found)
     ignored.removeLabels(of: found)
     if let sentence = ignored.sentence { notices.append(sentence) }
@@ -240,7 +243,7 @@ package struct TakeSearch: Sendable {
         place.path, TakeFailure(.badName, "the name cannot be used as a take id; expected 1 to 200 bytes without control characters"))
     }
     var take = Found(id: candidate.stem, location: place, reader: claim.reader)
-    (take.companions, take.labelFiles) = (candidate.companions, claim.labelFiles)
+    (take.companions, take.labelFiles, take.session) = (candidate.companions, claim.labelFiles, candidate.session)
     if !rivals.isEmpty {
       let names = rivals.map { type(of: $0.reader).name }.joined(separator: " and ")
       take.findings.append(
@@ -259,6 +262,18 @@ package struct TakeSearch: Sendable {
       }
     }
     found.append(take)
+  }
+
+  /// Makes one take of those that the pipeline joins.
+  private mutating func group(by join: Join) {
+    let groups = TakeGroups(join, found)
+    found = groups.found
+    for index in found.indices where groups.folders.contains(found[index].location.path) {
+      let folder = found[index].location.path
+      let files = ((try? Directory.members(of: folder)) ?? []).filter { LabelFile.isName($0.name) }
+      for file in files { ignored.remove("\(folder)/\(file.name)") }
+      found[index].labelFiles = files
+    }
   }
 
   private func name(byContent inputs: TakeInputs) throws -> String {

@@ -21,6 +21,8 @@ struct PhoneScene {
   let seed: UInt64
   let rate: Double
   let path: Trajectory
+  /// The paths of other phones in the same room.
+  var others: [Trajectory] = []
   /// Whether autofocus changes the focal length.
   let focuses: Bool
 
@@ -38,7 +40,7 @@ struct PhoneScene {
   func time(_ number: Int) -> Int64 { path.samples[number].time.since(path.samples[0].time) }
 
   private var room: Room {
-    Room(enclosing: path.samples.map { [Float($0.matrix[3]), Float($0.matrix[7]), Float($0.matrix[11])] })
+    Room(enclosing: ([path] + others).flatMap(\.samples).map { [Float($0.matrix[3]), Float($0.matrix[7]), Float($0.matrix[11])] })
   }
 
   private func frame(_ number: Int, in room: Room) -> Frame {

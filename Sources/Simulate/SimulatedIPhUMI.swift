@@ -26,20 +26,57 @@ package struct SimulatedIPhUMI: SimulatedApp {
     case noDepth = "no-depth"
   }
 
+  /// The phones of a demonstration, whose recordings are written into one folder; none for a recording of a phone by itself.
+  package var phones: [Phone] = []
+
+  /// A phone among others: its side, and by how much it starts later than the first moment of the demonstration.
+  package struct Phone: Sendable {
+    package var side: String
+    package var skew: Double
+    package init(side: String, skew: Double = 0) { (self.side, self.skew) = (side, skew) }
+  }
+
   package init() {}
 
   private static let rate = 60.0
   private static let depthSize = ImageSize(width: 256, height: 192)
   private static let start: Int64 = 1_771_446_000_123_000_000
 
-  /// Writes `NAME.json` and the files that belong to it into a directory, where NAME is the directory's name.
+  /// Writes `NAME.json` and the files that belong to it into a directory, where NAME is the directory's name; for several phones, `SIDE.json` and
+  /// so on for each.
   ///
   /// - Throws: `UsageError` for a directory that is not empty.
   package func write(to directory: String) throws {
     try SimulatedSession.makeEmptyDirectory(directory)
     let name = URL(fileURLWithPath: directory).lastPathComponent
-    let stem = "\(directory)/\(name)"
-    let scene = PhoneScene(seconds: seconds, rate: Self.rate, seed: seed, size: size, depthSize: Self.depthSize)
+    func scene(_ number: Int) -> PhoneScene {
+      PhoneScene(seconds: seconds, rate: Self.rate, seed: seed &+ UInt64(number), size: size, depthSize: Self.depthSize)
+    }
+    var truth = scene(0).truth()
+    if phones.isEmpty {
+      try write(scene(0), "\(directory)/\(name)", session: name, Phone(side: "right"))
+    } else {
+      let scenes = phones.indices.map(scene)
+      for (phone, own) in zip(phones, scenes) {
+        var inRoom = own
+        inRoom.others = scenes.map(\.path)
+        try write(inRoom, "\(directory)/\(phone.side)", session: name, phone)
+      }
+      // Poses of all phones are in one world, and times are those of one clock.
+      truth = .object(
+        Dictionary(
+          uniqueKeysWithValues: zip(phones, scenes).map { phone, scene in
+            var own = scene.truth().object ?? [:]
+            own["start_unix_ns"] = .integer(start(of: phone))
+            return (phone.side, .object(own))
+          }))
+    }
+    try Data((truth.canonicalText + "\n").utf8).write(to: URL(fileURLWithPath: directory + "/truth.json"))
+  }
+
+  private func start(of phone: Phone) -> Int64 { Self.start + Int64((phone.skew * 1e9).rounded()) }
+
+  private func write(_ scene: PhoneScene, _ stem: String, session: String, _ phone: Phone) throws {
     let skipped: Set<Int> = quirks.contains(.skippedFrames) ? [3, 9] : []
     var options = MovieEncoder.Options(size: size)
     (options.rate, options.timescale) = (Self.rate, 10_000)
@@ -66,14 +103,14 @@ package struct SimulatedIPhUMI: SimulatedApp {
     try wide?.finish()
     if quirks.contains(.cutDepth) { depth.removeLast(100_000) }
     if !quirks.contains(.noDepth) { try depth.write(to: URL(fileURLWithPath: stem + "_depth.raw")) }
-    try Data(json(scene, name).canonicalBytes).write(to: URL(fileURLWithPath: stem + ".json"))
-    try Data((scene.truth().canonicalText + "\n").utf8).write(to: URL(fileURLWithPath: directory + "/truth.json"))
+    try Data(json(scene, session, phone).canonicalBytes).write(to: URL(fileURLWithPath: stem + ".json"))
   }
 
-  private func json(_ scene: PhoneScene, _ name: String) -> JSONValue {
+  private func json(_ scene: PhoneScene, _ name: String, _ phone: Phone) -> JSONValue {
+    let start = start(of: phone)
     let numbers = scene.path.samples.indices
     func time(_ number: Int) -> JSONValue {
-      let milliseconds = (Self.start + scene.time(number) + 500_000) / 1_000_000
+      let milliseconds = (start + scene.time(number) + 500_000) / 1_000_000
       let fraction = String(String(1000 + milliseconds % 1000).dropFirst())
       return .string(UnixTime.rfc3339(seconds: milliseconds / 1000).dropLast() + ".\(fraction)Z")
     }
@@ -82,8 +119,8 @@ package struct SimulatedIPhUMI: SimulatedApp {
       return .array(rows.map { .array($0.map { .number($0) }) })
     }
     let times = JSONValue.array(numbers.map(time))
-    return [
-      "formatVersion": "v1", "sessionName": .string(name), "side": "right", "type": "demonstration", "gripperID": "g1",
+    var members: [String: JSONValue] = [
+      "formatVersion": "v1", "sessionName": .string(name), "side": .string(phone.side), "type": "demonstration", "gripperID": "g1",
       "deviceName": "Somebody's iPhone", "deviceIdentifier": "00008120-0000000000000000", "frameCount": JSONValue(numbers.count),
       "isErrorCorrection": false, "recordingStartTime": time(0), "taskNames": ["pour"], "poseTimes": times, "rgbTimes": times,
       "depthTimes": quirks.contains(.noDepth) ? .array(numbers.map { _ in "" }) : times,
@@ -96,5 +133,7 @@ package struct SimulatedIPhUMI: SimulatedApp {
       "mainCameraIntrinsics": matrix(scene.focalLength(0), size),
       "ultrawideCameraIntrinsics": matrix(300, ImageSize(width: 640, height: 480)),
     ]
+    if !phones.isEmpty { members["sidesPresent"] = .array(phones.map { .string($0.side) }) }
+    return .object(members)
   }
 }

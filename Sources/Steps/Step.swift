@@ -93,6 +93,8 @@ package protocol Transform: Step {
   static var needsAligned: Bool { get }
   /// Whether its rows are ticks of a grid, some of which may repeat a frame or be left out.
   static var makesGrid: Bool { get }
+  /// The option that names members of takes of several phones; `nil` where none does.
+  var membersOption: String? { get }
   /// Whether it concerns the dataset's index alone: it is no part of a take's conversion and is never applied to one.
   static var concernsIndexOnly: Bool { get }
   /// The transformed episode. Throws `Rejection` to reject the take.
@@ -105,8 +107,34 @@ extension Transform {
   package static var needsAligned: Bool { false }
   package static var makesGrid: Bool { false }
   package static var concernsIndexOnly: Bool { false }
+  package var membersOption: String? { nil }
   package var changesImages: Bool { false }
   package var readsSamples: Bool { false }
+}
+
+/// A transform that can be limited to one member of a joined take. It changes streams and cameras, and no rows.
+package protocol MemberTransform: Transform {
+  /// The member; `nil` for all streams.
+  var member: String? { get }
+}
+
+extension MemberTransform {
+  package var membersOption: String? { member.map { _ in "member" } }
+}
+
+extension Episode {
+  /// The episode in which only the streams and cameras of a member are changed; of every member for `nil`.
+  package func changing(_ member: String?, by change: (Episode) throws -> Episode) rethrows -> Episode {
+    guard let member else { return try change(self) }
+    var own = self
+    own.streams = streams.filter { $0.value.spec.member == member }
+    let rasters = Set(own.streams.values.compactMap { $0.spec.raster?.camera })
+    own.cameras = cameras.filter { rasters.contains($0.key) }
+    var changed = try change(own)
+    changed.streams.merge(streams.filter { $0.value.spec.member != member }) { own, _ in own }
+    changed.cameras.merge(cameras) { own, _ in own }
+    return changed
+  }
 }
 
 /// A transform that makes several episodes of one take. As a step of its own it changes nothing.

@@ -105,14 +105,26 @@ package struct Candidate {
   package var hasGenericName: Bool
   /// Paths of other files that belong to the take, if they exist, so that no other take is looked for there.
   package var companions: [String]
+  /// What it has in common with the takes of other phones at the same time, where names say so.
+  package var session: Session?
+
+  /// Takes of several phones at the same time.
+  package struct Session: Sendable {
+    /// The same for all of them, and for no others.
+    package var key: String
+    /// The name of all together.
+    package var name: String
+    package init(key: String, name: String) { (self.key, self.name) = (key, name) }
+  }
+
   /// Lists the take's files by name. Throws `FileError` or `TakeFailure`.
   package var inputs: () throws -> TakeInputs
 
   package init(
-    _ confidence: Confidence, stem: String, hasGenericName: Bool = false, companions: [String] = [],
+    _ confidence: Confidence, stem: String, hasGenericName: Bool = false, companions: [String] = [], session: Session? = nil,
     inputs: @escaping () throws -> TakeInputs
   ) {
     (self.confidence, self.stem, self.hasGenericName, self.inputs) = (confidence, stem, hasGenericName, inputs)
-    self.companions = companions
+    (self.companions, self.session) = (companions, session)
   }
 }

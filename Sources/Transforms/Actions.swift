@@ -35,8 +35,10 @@ package struct Actions: Transform {
   var kind = Kind.relative6D
   @StepOption("absolute: append the joint angles of the next row; delta: their change; takes without joints have actions without them")
   var joints = Joints.none
-  @StepOption("with the kind none: streams of numbers whose values in the next row are the action, in this order, each a part of its name")
-  var of: [String] = []
+  @StepOption(
+    "with the kind none: streams of numbers whose values in the next row are the action, in this order, each a part of its name; with others: the members of a take of several phones that act, in this order; absent: all with poses, but head"
+  )
+  package var of: [String] = []
   @StepOption("those streams of the option of whose change to the next row is the action, and not their value there") var delta: [String] =
     []
   @StepOption("unit of angles in actions, where the take has them in degrees") var angle = Angle.degree
@@ -57,8 +59,8 @@ package struct Actions: Transform {
   /// Throws `OptionError` for options that leave no action, or that have no effect together with `kind`.
   package func validate() throws {
     if gripper?.isEmpty == true { throw OptionError("gripper", "expected the name of a stream") }
+    if let twice = of.indices.first(where: { of[..<$0].contains(of[$0]) }) { throw OptionError("of", "\(of[twice]) is named twice") }
     guard kind == .none else {
-      if !of.isEmpty { throw OptionError("of", "it needs kind: none; actions of poses take a stream of numbers from the option gripper") }
       if !delta.isEmpty { throw OptionError("delta", "it needs kind: none, and names streams of the option of") }
       return
     }
@@ -66,7 +68,6 @@ package struct Actions: Transform {
       throw OptionError("kind", "none leaves no actions; name streams, such as of: [gripper], or give joints: absolute")
     }
     if let gripper { throw OptionError("gripper", "with kind: none, write of: [\(gripper)]") }
-    if let twice = of.indices.first(where: { of[..<$0].contains(of[$0]) }) { throw OptionError("of", "\(of[twice]) is named twice") }
     if joints != .none, of.contains(StreamName.joints.rawValue) {
       throw OptionError("of", "joints: \(joints.rawValue) already has the joints; leave out one of the two")
     }
@@ -75,29 +76,19 @@ package struct Actions: Transform {
     }
   }
 
-  /// Adds the derived streams of actions. Throws `TakeFailure` where the take lacks the numbers that an option names.
+  /// Whether `of` names members of takes of several phones.
+  private var namesMembers: Bool { kind != .none && !of.isEmpty }
+  package var membersOption: String? { namesMembers ? "of" : nil }
+
+  /// The member that watches and does not act.
+  private static let watcher = "head"
+
+  /// Adds the derived streams of actions. Throws `TakeFailure` where the take lacks the numbers, or the member, that an option names.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
-    func first(_ isWanted: (StreamKind) -> Bool) -> (StreamName, StreamSpec)? {
-      episode.firstStream { isWanted($0.spec.kind) }.map { ($0.name, $0.stream.spec) }
-    }
     var acting = episode
-    acting.noteUnused(of, in: "of", of: Self.self, before: episode)
-    let pose = kind == .none ? nil : first { $0.poseFrame != nil }
-    let unit = pose.map { $1.kind.poseFrame?.unit.rawValue ?? $1.unit } ?? ""
-    var parts: [ActionPart]
-    switch kind {
-    case .none: parts = []
-    case .relative6D: parts = [.position(.relative, unit), .rotation6D(.relative, byRows: rotationLayout == .rows)]
-    case .absolute6D: parts = [.position(.absolute, unit), .rotation6D(.absolute, byRows: rotationLayout == .rows)]
-    case .absoluteQuaternion: parts = [.position(.absolute, unit), .quaternion]
-    case .deltaPose: parts = [.position(.delta, unit), .rotationVector]
-    }
-    var named = parts
-    if let (name, spec) = first({ $0 == .angles }) {
-      let part = ActionPart(vector: name, spec, as: "joints", isDelta: joints == .delta, inRadians: angle == .radian)
-      if joints != .none { parts.append(part) }
-      named.append(part)
-    }
+    let members = try self.members(of: episode)
+    var (parts, named): ([ActionPart], [ActionPart]) = ([], [])
+    if kind == .none { acting.noteUnused(of, in: "of", of: Self.self, before: episode) }
     func append(_ option: String, _ stream: String, as part: String, isDelta: Bool = false, inRadians: Bool = false) throws {
       let name = StreamName(stream)
       guard let spec = episode.streams[name]?.spec, [.vector, .angles].contains(spec.kind) else {
@@ -111,18 +102,40 @@ package struct Actions: Transform {
       named.removeAll { $0.name == part.name }
       named.append(part)
     }
-    if let gripper, pose != nil { try append("gripper", gripper, as: "gripper") }
-    for stream in of where episode.streams[StreamName(stream)] != nil {
-      try append("of", stream, as: stream, isDelta: delta.contains(stream), inRadians: angle == .radian)
+    for member in members {
+      func first(_ isWanted: (StreamKind) -> Bool) -> (name: StreamName, stream: SampleStream)? {
+        episode.firstStream { $0.spec.member == member && isWanted($0.spec.kind) }
+      }
+      let pose = kind == .none ? nil : first { $0.poseFrame != nil }
+      let motion = pose.map { ofPoses($0.name, $0.stream.spec, of: member) } ?? []
+      parts += motion
+      named += motion
+      if let joints = first({ $0 == .angles }) {
+        let part = ActionPart(
+          vector: joints.name, joints.stream.spec, as: Self.named("joints", member), isDelta: self.joints == .delta,
+          inRadians: angle == .radian)
+        if self.joints != .none { parts.append(part) }
+        named.append(part)
+      }
+      if let gripper, pose != nil {
+        // A member's own, unless it is a stream's whole name.
+        let own = StreamName(gripper).of(member)
+        try append("gripper", episode.streams[own] == nil ? gripper : own.rawValue, as: Self.named("gripper", member))
+      }
     }
-    guard kind == .none ? !parts.isEmpty : pose != nil else {
+    if kind == .none {
+      for stream in of where episode.streams[StreamName(stream)] != nil {
+        try append("of", stream, as: stream, isDelta: delta.contains(stream), inRadians: angle == .radian)
+      }
+    }
+    guard kind == .none ? !parts.isEmpty : parts.contains(where: \.isOfPoses) else {
       acting.actionsLack = kind == .none ? ((joints == .none ? [] : ["joints"]) + of).joined(separator: " or ") : "poses"
       return acting
     }
     acting.dropsRowWithoutNext = last == .drop
     func add(_ name: StreamName, _ parts: [ActionPart], horizon: Int? = nil) {
-      acting.derived[name] = ActionRows(
-        pose: pose?.0, frame: pose?.1.kind.poseFrame, parts: parts, horizon: horizon, clock: episode.frames.clock)
+      let frame = parts.lazy.compactMap(\.pose).first.flatMap { episode.streams[$0]?.spec.kind.poseFrame }
+      acting.derived[name] = ActionRows(frame: frame, parts: parts, horizon: horizon, clock: episode.frames.clock)
     }
     add(.actions, parts)
     for part in named { add(.actionPart(part.name), [part]) }
@@ -130,6 +143,39 @@ package struct Actions: Transform {
     acting.storesNextObservations = nextObs
     return acting
   }
+
+  /// The members whose motion is the action; one without a name for a take of one phone. Throws `TakeFailure` where the take lacks one.
+  private func members(of episode: Episode) throws -> [String?] {
+    let all = Set(episode.streams.values.compactMap(\.spec.member)).sorted()
+    if namesMembers {
+      if let other = of.first(where: { !all.contains($0) }) {
+        let known = all.isEmpty ? "it is of one phone" : "it has \(all.joined(separator: ", "))"
+        throw TakeFailure(.streamMissing, "of: the take has no member \(other); \(known)")
+      }
+      return of
+    }
+    guard !all.isEmpty, kind != .none || joints != .none else { return [nil] }
+    return all.filter { $0 != Self.watcher }
+  }
+
+  private func ofPoses(_ pose: StreamName, _ spec: StreamSpec, of member: String?) -> [ActionPart] {
+    let unit = spec.kind.poseFrame?.unit.rawValue ?? spec.unit, byRows = rotationLayout == .rows
+    let parts: [ActionPart] =
+      switch kind {
+      case .none: []
+      case .relative6D: [.position(.relative, unit), .rotation6D(.relative, byRows: byRows)]
+      case .absolute6D: [.position(.absolute, unit), .rotation6D(.absolute, byRows: byRows)]
+      case .absoluteQuaternion: [.position(.absolute, unit), .quaternion]
+      case .deltaPose: [.position(.delta, unit), .rotationVector]
+      }
+    return parts.map { part in
+      var own = part
+      (own.name, own.pose) = (Self.named(part.name, member), pose)
+      return own
+    }
+  }
+
+  private static func named(_ part: String, _ member: String?) -> String { member.map { "\($0)_\(part)" } ?? part }
 }
 
 /// Some columns of an action: how they follow from row t and a later row s.
@@ -153,6 +199,8 @@ struct ActionPart: Sendable {
   var columns: Int
   var unit: String
   var formula: Formula
+  /// The poses that it is computed from; `nil` for one of numbers.
+  var pose: StreamName?
 
   static func position(_ reference: Reference, _ unit: String) -> ActionPart {
     ActionPart(name: "\(reference.rawValue)_position", columns: 3, unit: unit, formula: .position(reference))
@@ -177,13 +225,13 @@ struct ActionPart: Sendable {
       formula: .vector(vector, isDelta: isDelta, scale: converts ? .pi / 180 : 1))
   }
 
-  var inputs: [StreamName] { if case .vector(let name, _, _) = formula { [name] } else { [] } }
+  var inputs: [StreamName] { if case .vector(let name, _, _) = formula { [name] } else { [pose].compactMap(\.self) } }
   var isOfPoses: Bool { if case .vector = formula { false } else { true } }
   var rotationLayout: String? { if case .rotation6D(_, let byRows) = formula { byRows ? "rows" : "columns" } else { nil } }
 
   /// The columns for row t and row s, `nil` where an input is missing.
-  func values(_ t: Int, _ s: Int, pose name: StreamName?, of rows: inout RowReader) throws -> [Float]? {
-    func pose(at row: Int) throws -> Pose? { try name.flatMap { try rows.pose($0, at: row) } }
+  func values(_ t: Int, _ s: Int, of rows: inout RowReader) throws -> [Float]? {
+    func pose(at row: Int) throws -> Pose? { try self.pose.flatMap { try rows.pose($0, at: row) } }
     switch formula {
     case .vector(let name, let isDelta, let scale):
       let later = try rows.values(of: name, at: s)
@@ -215,15 +263,13 @@ struct ActionPart: Sendable {
 
 /// Rows of actions, or of chunks of the actions of the following rows.
 struct ActionRows: Derived {
-  /// The poses that actions are computed from; `nil` where they are of numbers alone.
-  let pose: StreamName?
   let parts: [ActionPart]
   /// Rows of a chunk; `nil` for single actions.
   let horizon: Int?
   let spec: StreamSpec
 
-  init(pose: StreamName?, frame: PoseFrame?, parts: [ActionPart], horizon: Int?, clock: Clock) {
-    (self.pose, self.parts, self.horizon) = (pose, parts, horizon)
+  init(frame: PoseFrame?, parts: [ActionPart], horizon: Int?, clock: Clock) {
+    (self.parts, self.horizon) = (parts, horizon)
     let width = parts.reduce(0) { $0 + $1.columns }
     let units = parts.reduce(into: [String]()) { units, part in if !units.contains(part.unit) { units.append(part.unit) } }
     var spec = StreamSpec(
@@ -234,7 +280,7 @@ struct ActionRows: Derived {
     self.spec = spec
   }
 
-  var inputs: [StreamName] { [pose].compactMap(\.self) + parts.flatMap(\.inputs) }
+  var inputs: [StreamName] { Set(parts.flatMap(\.inputs)).sorted() }
 
   func value(at row: Int, of rows: inout RowReader) throws -> [Float] {
     try (1...(horizon ?? 1)).flatMap { ahead in
@@ -257,7 +303,7 @@ struct ActionRows: Derived {
     var action: [Float] = []
     for part in parts {
       // Differences of huge numbers may be beyond 32-bit floats.
-      guard let values = try part.values(t, s, pose: pose, of: &rows), values.allSatisfy(\.isFinite) else { return missing }
+      guard let values = try part.values(t, s, of: &rows), values.allSatisfy(\.isFinite) else { return missing }
       action += values
     }
     return action

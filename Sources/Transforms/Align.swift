@@ -56,7 +56,9 @@ package struct Align: Transform {
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.rows != nil {
       guard let latency = late[name] else { continue }
       if latency != 0 { aligned.streams[name] = delayed(stream, by: latency, at: episode.frames, limit: limit) }
-      aligned.alignments.append(Episode.Alignment(stream: name, method: "same-clock+nearest", offset: 0, residual: 0, latency: latency))
+      aligned.alignments.append(
+        Episode.Alignment(
+          stream: name, method: "same-clock+nearest", offset: 0, residual: 0, latency: latency, member: stream.spec.member))
     }
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.rows == nil {
       let isAngles = stream.spec.kind == .angles
@@ -78,7 +80,8 @@ package struct Align: Transform {
       moved.timestamps = latency.map { late in offset.timestamps.map { $0.advanced(by: -late) } } ?? offset.timestamps
       aligned.alignments.append(
         Episode.Alignment(
-          stream: name, method: "\(offset.method)+\(method.rawValue)", offset: offset.offset, residual: offset.residual, latency: latency))
+          stream: name, method: "\(offset.method)+\(method.rawValue)", offset: offset.offset, residual: offset.residual, latency: latency,
+          member: stream.spec.member))
       if stream.spec.kind.place == .meta {
         if offset.offset == nil { moved.spec.clock = stream.spec.clock }
         if stream.spec.clock != episode.frames.clock, offset.offset != nil, let finding = incomplete(moved, of: episode, name) {
@@ -89,7 +92,10 @@ package struct Align: Transform {
       } else if method == .linear, stream.spec.kind.interpolation == .linear {
         moved.rows = SampleMatching.blended(moved.timestamps, at: episode.frames.timestamps, limit: limit)
       } else {
-        moved.rows = SampleMatching.nearest(in: moved.timestamps, to: episode.frames.timestamps, limit: limit).map { $0.map { Row($0) } }
+        // Of a joined take's members, not every sample may be a row's.
+        let samples = stream.relation?.samples ?? Array(moved.timestamps.indices)
+        moved.rows = SampleMatching.nearest(in: samples.map { moved.timestamps[$0] }, to: episode.frames.timestamps, limit: limit)
+          .map { $0.map { Row(samples[$0]) } }
       }
       aligned.streams[name] = moved
       let isSaid = episode.findings.contains { $0.code == .samplesOutside && $0.field == name.rawValue }
@@ -101,7 +107,7 @@ package struct Align: Transform {
     // Its samples have other times now.
     aligned.following = nil
     // A frame that has lost its pose to a latency is no row.
-    for (name, stream) in aligned.streams where stream.spec.kind.poseFrame != nil && stream.latency != 0 {
+    for (name, stream) in aligned.streams where stream.spec.kind.poseFrame != nil && stream.latency != 0 && stream.relation == nil {
       guard let rows = aligned.streams[name]?.rows, rows.contains(where: { $0 == nil }) else { continue }
       aligned = aligned.keeping(rows.indices.filter { rows[$0] != nil }, dropping: "pose-missing")
     }

@@ -27,6 +27,10 @@ struct ClockOffset {
   /// - Parameter correlatesJoints: Whether `activity-correlation` is requested.
   init(from stream: SampleStream, to episode: Episode, motion: MotionCorrelation? = nil, correlatesJoints: Bool = false) {
     let frames = episode.frames
+    if let known = stream.relation?.alignment {
+      (method, offset, residual, timestamps) = (known.method, known.offset, known.residual, stream.timestamps)
+      return
+    }
     if stream.spec.clock == frames.clock {
       (method, offset, residual, timestamps) = ("same-clock", 0, 0, stream.timestamps)
       return

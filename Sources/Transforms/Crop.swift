@@ -7,13 +7,14 @@ package import Steps
 ///     - crop: {box: [40, 0, 240, 240]}
 ///     - crop: {center: [224, 224]}
 ///     - crop: {aspect: 1}
-package struct Crop: Transform {
+package struct Crop: MemberTransform {
   package static let name = "crop"
   package static let summary = "Crops images, depth and confidence to one field of view; intrinsics follow"
 
   @StepOption("left, top, width and height of the crop (pixels of the image as it is before this step)") var box: [Int]? = nil
   @StepOption("width and height of a crop at the center (pixels)") var center: [Int]? = nil
   @StepOption("the largest crop at the center of this width divided by height", above: 0, through: 1000) var aspect: Double? = nil
+  @StepOption("of a take of several phones, only the streams of this member; null: of all") package var member: String? = nil
 
   package var changesImages: Bool { true }
 

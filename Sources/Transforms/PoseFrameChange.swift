@@ -7,7 +7,7 @@ package import Steps
 ///     - pose-frame: {body: [0, 0.05, -0.1, 0, 0, 0, 1]}
 ///
 /// A pose T (body to world) becomes W T A B: A turns the camera's axes, B is the pose of the body in the new axes, and W moves the world.
-package struct PoseFrameChange: Transform {
+package struct PoseFrameChange: MemberTransform {
   package static let name = "pose-frame"
   package static let summary = "Changes the camera axes, the world or the body of poses"
 
@@ -39,6 +39,7 @@ package struct PoseFrameChange: Transform {
     PoseFrame.WorldAxes.Up? = nil
   @StepOption("pose of the body (a gripper) in the new camera axes: x, y, z, qx, qy, qz, qw; stored poses are then the body's")
   var body: [Double]? = nil
+  @StepOption("of a take of several phones, only the streams of this member; null: of all") package var member: String? = nil
 
   package init() {}
 
@@ -80,6 +81,8 @@ package struct PoseFrameChange: Transform {
       turnUp(&change, &frame, name, &moved)
       if change != PoseChange() { moved.streams[name]?.poseChange = change.after(stream.poseChange) }
       try moveOrigin(&frame, name, &moved)
+      // What each member's own poses set is no world that others are in.
+      if origin != .world, let member = stream.spec.member { frame.world = member }
       moved.streams[name]?.spec.kind = .pose(frame)
     }
     return moved

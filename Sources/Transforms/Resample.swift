@@ -167,7 +167,7 @@ package struct Resample: Transform {
     let isPose = stream.spec.kind.interpolation == .slerp && !isNearest
     let limit = isPose ? Int64(longestStep(frames)) : Int64((tolerance * 1e9).rounded())
     // Samples of frames that an earlier step dropped are not used.
-    let samples = isOfFrames ? rows.compactMap { $0?.sample } : Array(stream.timestamps.indices)
+    let samples = isOfFrames ? rows.compactMap { $0?.sample } : stream.relation?.samples ?? Array(stream.timestamps.indices)
     let times = samples.map { stream.timestamps[$0] }
     if isNearest {
       resampled.rows = SampleMatching.nearest(in: times, to: grid.ticks, limit: limit).map { $0.map { Row(samples[$0]) } }

@@ -10,7 +10,7 @@ package import Steps
 ///
 /// A depth value that is absent or left out contributes to no new value. The confidence of a new value is the least of those that it was
 /// computed from. The error against the source is measured for every map that is written.
-package struct ResampleDepth: Transform {
+package struct ResampleDepth: MemberTransform {
   package static let name = "resample-depth"
   package static let summary = "Resamples depth and its confidence to a grid, filters it and converts its unit; intrinsics follow"
 
@@ -28,6 +28,7 @@ package struct ResampleDepth: Transform {
   var minConfidence: Int? = nil
   @StepOption("leaves out depth values beyond this distance (m)", above: 0, through: 1000) var maxRange: Double? = nil
   @StepOption("m: Float32 meters; mm: UInt16 millimeters, rounded half up, absent above 65535") var unit: Unit? = nil
+  @StepOption("of a take of several phones, only the streams of this member; null: of all") package var member: String? = nil
 
   package init() {}
 

@@ -9,7 +9,7 @@ package import Steps
 /// `mode: fit` keeps the aspect ratio and enlarges only with `enlarge: true`; `letterbox` does the same and pads with black to exactly this size; `cover` scales
 /// until this size is covered and crops the rest; `stretch` makes exactly this size. Depth keeps the image's field of view, and masks of the image's size follow it. JPEGs that shrink to half or less are first
 /// decoded at 1/2, 1/4 or 1/8 by libjpeg-turbo's reduced inverse DCT.
-package struct ResizeImage: Transform {
+package struct ResizeImage: MemberTransform {
   package static let name = "resize-image"
   package static let summary = "Resizes images with antialiasing; intrinsics follow"
 
@@ -24,6 +24,7 @@ package struct ResizeImage: Transform {
   var mode = Mode.fit
   @StepOption("fit, letterbox: whether smaller images are enlarged, so that they fill width or height too") var enlarge = false
   @StepOption("images with neither side longer than this keep their size (pixels)", 0...) var whenLargerThan = 0
+  @StepOption("of a take of several phones, only the streams of this member; null: of all") package var member: String? = nil
 
   package var changesImages: Bool { true }
 

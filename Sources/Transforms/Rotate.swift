@@ -9,7 +9,7 @@ package import Steps
 ///     - rotate: {degrees: upright}
 ///
 /// `upright` chooses the rotation that brings the world's up nearest to the top of the images, averaged over the take.
-package struct Rotate: Transform {
+package struct Rotate: MemberTransform {
   package static let name = "rotate"
   package static let summary = "Rotates images, depth and confidence clockwise, with intrinsics and poses"
 
@@ -41,6 +41,7 @@ package struct Rotate: Transform {
   }
 
   @StepOption("clockwise; upright: the rotation that brings the world's up to the top of the images") var degrees: Degrees? = nil
+  @StepOption("of a take of several phones, only the streams of this member; null: of all") package var member: String? = nil
 
   package var changesImages: Bool { true }
 

@@ -223,7 +223,6 @@ import TestSupport
         ["kind": "none", "of": ["joints"], "joints": "delta"], "actions.of: joints: delta already has the joints; leave out one of the two"
       ),
       (["kind": "none", "of": ["arm"], "delta": ["amr"]], "actions.delta: the option of has no amr; did you mean arm?"),
-      (["of": ["q"]], "actions.of: it needs kind: none; actions of poses take a stream of numbers from the option gripper"),
       (["delta": ["q"]], "actions.delta: it needs kind: none, and names streams of the option of"),
     ] as [(JSONValue, String)])
   func optionsThatExcludeEachOtherAreRefused(options: JSONValue, message: String) throws {

@@ -38,7 +38,8 @@ package struct MeasuredMotion: Sendable {
       let (imageName, images) = candidates.first(where: { image in episode.alignments.contains { $0.stream == image.key } })
         ?? candidates.first,
       let imageRows = images.rows, let grid = MotionGrid(images.spec.gridSize),
-      let (name, stream) = episode.firstStream(where: { $0.spec.kind.poseFrame != nil }), let poseRows = stream.rows,
+      let (name, stream) = episode.firstStream(where: { $0.spec.kind.poseFrame != nil && $0.spec.member == images.spec.member }),
+      let poseRows = stream.rows,
       let frame = stream.spec.kind.poseFrame, frame.body == nil, let toARKit = frame.cameraAxes.arkitFromThese,
       let start = episode.frames.timestamps.first
     else { return nil }

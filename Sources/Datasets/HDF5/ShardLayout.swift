@@ -111,13 +111,13 @@ package struct ShardLayout: Sendable {
 
   /// Every name that an attribute of an array can have.
   static let attributeNames: Set<String> = [
-    "axes", "bits", "body", "camera", "camera_axes", "camera_size", "channel_order", "clock", "encoding", "height", "kind",
+    "axes", "bits", "body", "camera", "camera_axes", "camera_size", "channel_order", "clock", "encoding", "height", "kind", "member",
     "nominal_rate_hz",
     "normalization", "order", "origin_ns", "parts",
     "quaternion_order", "raster_from_camera", "rotation_applied", "rotation_layout", "sha256", "sha256_of", "source_unit", "tick_ns",
     "timeline", "transform",
     "unit",
-    "unix_origin_ns", "unix_origin_resolution_ns", "width", "world_axes",
+    "unix_origin_ns", "unix_origin_resolution_ns", "width", "world", "world_axes",
   ]
 
   let episode: Episode
@@ -204,7 +204,7 @@ package struct ShardLayout: Sendable {
 
   private mutating func addRaster(_ name: StreamName, _ stream: SampleStream, _ encoding: RasterArrays.Encoding?) {
     let spec = stream.spec
-    var attributes: [String: Attribute] = ["unit": .text(spec.unit), "kind": .text(spec.kind.word)]
+    var attributes = Self.attributes(of: spec)
     if let raster = spec.raster { attributes["camera"] = .text(raster.camera.rawValue) }
     if spec.kind == .image {
       attributes["encoding"] = .text(encoding?.word ?? "raw")
@@ -246,8 +246,14 @@ package struct ShardLayout: Sendable {
         name: name, stream: stream, rows: stream.rows ?? [], request: request, samples: samples, mask: mask, sampleBytes: spec.sampleBytes))
   }
 
-  private mutating func addVector(_ name: StreamName, _ spec: StreamSpec, hasRaw: Bool) {
+  private static func attributes(of spec: StreamSpec) -> [String: Attribute] {
     var attributes: [String: Attribute] = ["unit": .text(spec.unit), "kind": .text(spec.kind.word)]
+    if let member = spec.member { attributes["member"] = .text(member) }
+    return attributes
+  }
+
+  private mutating func addVector(_ name: StreamName, _ spec: StreamSpec, hasRaw: Bool) {
+    var attributes = Self.attributes(of: spec)
     if let frame = spec.kind.poseFrame ?? spec.actionFrame {
       if let body = frame.body {
         let numbers = [body.position.x, body.position.y, body.position.z] + (0..<4).map { body.quaternion[$0] }
@@ -255,6 +261,8 @@ package struct ShardLayout: Sendable {
       }
       attributes["camera_axes"] = .text(frame.cameraAxes.rawValue)
       attributes["world_axes"] = .text(frame.worldAxes.text)
+      // Actions may be of members in different worlds.
+      if let world = spec.kind.poseFrame?.world { attributes["world"] = .text(world) }
     }
     if let layout = spec.rotationLayout { attributes["rotation_layout"] = .text(layout) }
     if let frame = spec.kind.poseFrame {
@@ -322,6 +330,7 @@ package struct ShardLayout: Sendable {
       var attributes: [String: Attribute] = [
         "unit": .text(unit), "axes": .text("device: x right, y to the top edge, z out of the screen, in portrait"),
       ]
+      if let member = stream.spec.member { attributes["member"] = .text(member) }
       if part == ShardNames.accelerations, let source = stream.spec.sourceUnit { attributes["source_unit"] = .text(source) }
       addColumn(
         "\(Self.meta)/\(name)/\(part)", .float32, [3], rows: stream.timestamps.count, .samples(name, numbers: numbers), attributes)
@@ -389,10 +398,12 @@ package struct ShardLayout: Sendable {
   /// `intrinsics` for the image of the first camera, of several the usual one or else the first by name; other names are prefixed with their
   /// stream's name.
   private func intrinsicsName(_ name: StreamName, _ stream: SampleStream) -> String {
-    let first = episode.cameras.keys.min()
-    let images = episode.streams.filter { $0.value.spec.kind == .image && $0.value.spec.raster?.camera == first }.keys
+    let member = stream.spec.member
+    let all = episode.streams.filter { $0.value.spec.member == member }
+    let first = member == nil ? episode.cameras.keys.min() : all.values.compactMap { $0.spec.raster?.camera }.min()
+    let images = all.filter { $0.value.spec.kind == .image && $0.value.spec.raster?.camera == first }.keys
     let isFirst = name == (images.contains(.image) ? .image : images.min())
-    return ShardNames.intrinsics(of: name.rawValue, isFirstImage: isFirst)
+    return ShardNames.intrinsics(of: name.rawValue, isFirstImage: isFirst, member: member)
   }
 
   private mutating func addRowDigests(of array: Int) {

@@ -24,8 +24,11 @@ package enum ShardNames {
   package static let takeID = "take_id"
   static let rowCount = "num_samples", reader = "reader"
 
-  /// The array of a raster's intrinsics at each row; the images of the first camera have theirs without a name.
-  static func intrinsics(of name: some StringProtocol, isFirstImage: Bool) -> String { isFirstImage ? "intrinsics" : "\(name)_intrinsics" }
+  /// The array of a raster's intrinsics at each row; the images of the first camera have theirs without a name, but for that of the member
+  /// of a joined take.
+  static func intrinsics(of name: some StringProtocol, isFirstImage: Bool, member: String? = nil) -> String {
+    isFirstImage ? (member.map { $0 + "_" } ?? "") + "intrinsics" : "\(name)_intrinsics"
+  }
 
   /// The array of a vector's values before joints were given their signs and offsets.
   static func raw(of name: some CustomStringConvertible) -> String { "\(name)_raw" }

@@ -97,6 +97,7 @@ struct ShardReader {
       let unit = try dataset.textAttribute("unit")?.split(separator: ",").first.flatMap({ LengthUnit(rawValue: String($0)) })
     {
       var own = PoseFrame(cameraAxes: axes, worldAxes: PoseFrame.WorldAxes(try dataset.textAttribute("world_axes") ?? ""), unit: unit)
+      own.world = try dataset.textAttribute("world")
       own.body = try dataset.textAttribute("body").flatMap { Pose(measured: $0.split(separator: " ").compactMap { Double($0) }) }
       frame = own
     }
@@ -120,6 +121,7 @@ struct ShardReader {
     }
     spec.elements = try dataset.textAttribute("order")?.split(separator: " ").map(String.init) ?? []
     spec.rotationApplied = try dataset.integerAttribute("rotation_applied").map { Int(clamping: $0) }
+    spec.member = try dataset.textAttribute("member")
     return spec
   }
 
@@ -157,6 +159,7 @@ struct ShardReader {
         clock: try clock(of: stored.times()))
       spec.sourceEncoding = try dataset.textAttribute("encoding") == "png" ? .png : .jpeg
       spec.rotationApplied = try dataset.integerAttribute("rotation_applied").map { Int(clamping: $0) }
+      spec.member = try dataset.textAttribute("member")
     } else {
       spec = try self.spec(kind, dataset)
     }
@@ -225,9 +228,10 @@ struct ShardReader {
   private func addCamera(_ name: CameraName, _ full: ImageSize, _ stream: SampleStream, _ episode: inout Episode) {
     let known = episode.cameras[name]
     guard known?.intrinsicsTrack == nil || stream.spec.kind == .image && stream.intrinsicsTrack != nil else { return }
+    let pose = StreamName.pose.of(stream.spec.member)
     episode.cameras[name] = Camera(
       size: full, intrinsicsTrack: stream.intrinsicsTrack,
-      pose: data.contains("\(ShardNames.observations)/\(StreamName.pose)") ? .pose : nil)
+      pose: data.contains("\(ShardNames.observations)/\(pose)") ? pose : nil)
   }
 
   private func inertial(_ group: Group) throws -> SampleStream {
@@ -248,6 +252,7 @@ struct ShardReader {
     }
     var spec = StreamSpec(kind: .inertial, type: .float32, shape: [6], unit: "m/s^2, rad/s", clock: try clock(of: stored))
     spec.sourceUnit = try group.dataset(ShardNames.accelerations).textAttribute("source_unit")
+    spec.member = try group.dataset(ShardNames.accelerations).textAttribute("member")
     return SampleStream(
       spec: spec, source: VectorSource(width: 6, values: values), timestamps: stamps, sourceIndex: stamps.indices.map { Int64($0) })
   }

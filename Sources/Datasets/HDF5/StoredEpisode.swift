@@ -105,9 +105,12 @@ package struct StoredEpisode {
     return meta.contains(path) ? try meta.dataset(path) : nil
   }
 
-  /// fx, fy, cx, cy of each row of an image or depth map, in its pixels. Those of the first camera's images have no prefix.
+  /// fx, fy, cx, cy of each row of an image or depth map, in its pixels. Those of the first camera's images have no prefix, but for that of
+  /// the member of a joined take.
   package func intrinsics(of name: String, isImage: Bool) throws -> HDF5Array? {
-    let names = (isImage ? [false, true] : [false]).map { ShardNames.intrinsics(of: name, isFirstImage: $0) }
+    let path = "\(ShardNames.observations)/\(name)"
+    let member = isImage && data.contains(path) ? try data.dataset(path).textAttribute("member") : nil
+    let names = (isImage ? [false, true] : [false]).map { ShardNames.intrinsics(of: name, isFirstImage: $0, member: member) }
     return try names.first(where: meta.contains).map { try meta.dataset($0) }
   }
 

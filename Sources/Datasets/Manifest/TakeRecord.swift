@@ -70,9 +70,13 @@ package struct TakeRecord: Sendable, Equatable {
     package var residual: Int64?
     /// Decimal text, where a latency was given.
     package var latency: String?
+    package var member: String?
 
-    package init(stream: StreamName, method: String, offset: String? = nil, residual: Int64? = nil, latency: String? = nil) {
+    package init(
+      stream: StreamName, method: String, offset: String? = nil, residual: Int64? = nil, latency: String? = nil, member: String? = nil
+    ) {
       (self.stream, self.method, self.offset, self.residual, self.latency) = (stream, method, offset, residual, latency)
+      self.member = member
     }
   }
 
@@ -201,7 +205,7 @@ extension TakeRecord.Alignment {
   package init(_ alignment: Episode.Alignment) {
     self.init(
       stream: alignment.stream, method: alignment.method, offset: alignment.offset.map { String($0) }, residual: alignment.residual,
-      latency: alignment.latency.map { String($0) })
+      latency: alignment.latency.map { String($0) }, member: alignment.member)
   }
 
   package var json: JSONValue {
@@ -210,6 +214,7 @@ extension TakeRecord.Alignment {
       "residual_ns": residual.map { .integer($0) } ?? .null,
     ]
     if let latency { members["latency_ns"] = .string(latency) }
+    if let member { members["member"] = .string(member) }
     return .object(members)
   }
 }

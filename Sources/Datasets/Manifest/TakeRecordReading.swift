@@ -159,7 +159,7 @@ extension TakeRecord.Alignment {
     var residual: Int?
     try reader.members { key in
       switch key {
-      case "stream", "method": texts[key] = try reader.line()
+      case "stream", "method", "member": texts[key] = try reader.line()
       case "offset_ns", "latency_ns": texts[key] = try reader.optional { try reader.line() }
       case "residual_ns": residual = try reader.optional { try reader.whole() }
       default: return false
@@ -168,7 +168,8 @@ extension TakeRecord.Alignment {
     }
     self.init(
       stream: StreamName(try texts["stream"].required("stream")), method: try texts["method"].required("method"),
-      offset: texts["offset_ns"], residual: residual.map { Int64($0) }, latency: texts["latency_ns"])
+      offset: texts["offset_ns"], residual: residual.map { Int64($0) }, latency: texts["latency_ns"],
+      member: texts["member"])
   }
 }
 

@@ -48,7 +48,7 @@ package struct IPhUMI: Reader {
     guard try isKnown || Directory.kind(at: "\(folder)/\(stem)\(Self.depthEnding)") == .file else { return nil }
     let others = [Self.movieEnding, Self.wideEnding, Self.depthEnding, "_depthpreview.mp4"].map { "\(folder)/\(stem)\($0)" }
     let name = Self.sides.contains(stem) ? "\(place.location.folder)-\(stem)" : stem
-    return Candidate(.certain, stem: name, companions: others) {
+    return Candidate(.certain, stem: name, companions: others, session: session(stem, in: folder)) {
       let entries = try Self.endings.compactMap { ending, role in
         try Directory.kind(at: "\(folder)/\(stem)\(ending)") == .file ? TakeInputs.Entry(path: stem + ending, role: role) : nil
       }
@@ -56,8 +56,22 @@ package struct IPhUMI: Reader {
     }
   }
 
+  /// The demonstration that a recording is of: `left.json` and the others of its folder, or those whose names differ only in the side.
+  private func session(_ stem: String, in folder: String) -> Candidate.Session? {
+    if Self.sides.contains(stem) { return Candidate.Session(key: folder + "/", name: URL(fileURLWithPath: folder).lastPathComponent) }
+    guard let side = Self.sides.first(where: { stem.hasSuffix("_\($0)") }) else { return nil }
+    let name = String(stem.dropLast(side.count + 1))
+    return name.isEmpty ? nil : Candidate.Session(key: name, name: name)
+  }
+
   /// An archive of one take.
   private func archived(_ place: TakePlace) throws -> Candidate? {
+    var candidate = try inArchive(place)
+    candidate?.session = session(place.stem, in: URL(fileURLWithPath: place.path).deletingLastPathComponent().path)
+    return candidate
+  }
+
+  private func inArchive(_ place: TakePlace) throws -> Candidate? {
     try place.candidate(inArchive: archive, .likely) { archive in
       let paths = archive.members.map(\.path).filter { !$0.split(separator: "/").contains { $0.hasPrefix(".") || $0 == "__MACOSX" } }
       let known = Set(paths)
@@ -98,6 +112,7 @@ package struct IPhUMI: Reader {
       movie, in: inputs, listed: file.imageTimes, named: "rgbTimes", poses: poses, file: place, clock: .phoneUnix, options: pairing,
       notes: notes)
     var episode = try timed.episode(id: take.id, poseFrame: .arkit, notes: notes)
+    episode.streams[.image]?.sourceIndex = timed.positions
     episode.cameras[.phone] = Camera(
       size: timed.size, intrinsicsTrack: file.intrinsics.map { IntrinsicsTrack($0) }, pose: episode.streams[.pose].map { _ in .pose })
     episode.streams[.depth] = try entry(Self.depthEnding).flatMap { try depth($0, file, timed, inputs, notes) }

@@ -24,6 +24,8 @@ struct TimedMovie {
   private let isMasked: Bool
 
   var size: ImageSize { movie.movie.size }
+  /// The place in the list of the time of each frame of the video; -1 for one that is at none.
+  var positions: [Int64] { frames.positions.map { $0.map { Int64($0) } ?? -1 } }
 
   /// - Parameter listed: Times by position; `nil` where a frame has no image.
   /// - Parameter list: Name of the list, for messages: `rgbTimes`.

@@ -98,14 +98,13 @@ package struct TracedInput: Sendable {
   /// The difference in words.
   package var words: String
 
-  /// Reads and digests the file. `root`: the directory that its path is relative to; `nil` where the location is not known.
-  init(_ record: TakeRecord.Input, in root: String?) {
+  /// Reads and digests the file. `path`: where it was; `nil` where that is not known.
+  init(_ record: TakeRecord.Input, at path: String?) {
     self.record = record
-    guard let root else {
+    guard let path else {
       (state, words) = (.missing, "where it was is not recorded")
       return
     }
-    let path = root + "/" + record.path
     do {
       guard DatasetFiles.isInside(record.path), try Directory.kind(at: path) != nil else {
         (state, words) = (.missing, "it is no longer there")

@@ -222,6 +222,7 @@ package struct IsolatedConversion: Sendable {
 extension TakeInputs {
   /// Returns the paths that a process needs to read for the take: its folder, or else its files.
   fileprivate func readablePaths(of task: TakeTask) -> [String] {
-    (task.location.isDirectory ? [task.location.path] : paths) + [task.duplicateFolder?.path].compactMap(\.self)
+    if !members.isEmpty { return members.flatMap { $0.location.isDirectory ? [$0.location.path] : $0.inputs.paths } }
+    return (task.location.isDirectory ? [task.location.path] : paths) + [task.duplicateFolder?.path].compactMap(\.self)
   }
 }

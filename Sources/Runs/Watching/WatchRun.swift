@@ -38,6 +38,9 @@ package struct WatchRun: Sendable {
   /// - Throws: `UsageError` for an output that this pipeline may not write; `OutputFailure` where the output cannot be used from the start
   ///   or not be published at the end.
   package func execute(isStopped: @escaping @Sendable () -> Bool, report: @escaping @Sendable (Event) -> Void) throws {
+    if run.pipeline.join != nil {
+      throw UsageError("takes that are joined cannot be watched for yet: run the pipeline without --watch once all phones have arrived")
+    }
     var directory = try OutputDirectory(run.output, inputs: run.inputs)
     var watch = TakeWatch(inputs: run.inputs, readers: run.pipeline.candidates, settle: settle)
     let events = DirectoryEvents()

@@ -55,6 +55,20 @@ package final class TakeInputs: Sendable {
   let archiveRoot: String
   /// Names in the take's folder that the reader ignores.
   package let ignored: [String]
+  /// The members of a joined take. It has no files but theirs, which their readers read.
+  package let members: [Member]
+  /// What the paths of files begin with in records and messages: the name of the member of a joined take, and a slash.
+  private let prefix: String
+
+  /// A member of a joined take.
+  package struct Member: Sendable {
+    package var name: String
+    package var location: TakeLocation
+    package var inputs: TakeInputs
+    package init(name: String, location: TakeLocation, inputs: TakeInputs) {
+      (self.name, self.location, self.inputs) = (name, location, inputs)
+    }
+  }
   private let known: Mutex<[Known?]>
   /// Stamps of files that are read in any order, taken when they were opened.
   private let opened = Mutex<[Int: FileStamp]>([:])
@@ -70,8 +84,28 @@ package final class TakeInputs: Sendable {
   }
 
   /// `archive`: The archive of the entries that are members; it is in `root` with the other entries.
-  package init(root: String, entries: [Entry], archive: Archive? = nil, archiveRoot: String = "", ignored: [String] = []) {
+  package convenience init(root: String, entries: [Entry], archive: Archive? = nil, archiveRoot: String = "", ignored: [String] = []) {
+    self.init(root, entries, archive, archiveRoot, ignored, prefix: "")
+  }
+
+  /// The files of takes that are joined to one, in the order of their names.
+  package convenience init(root: String, members: [Member]) {
+    let own = members.sorted { $0.name < $1.name }.map { member in
+      let inputs = member.inputs
+      return Member(
+        name: member.name, location: member.location,
+        inputs: TakeInputs(
+          inputs.root, inputs.entries, inputs.archive, inputs.archiveRoot, inputs.ignored, prefix: member.name + "/"))
+    }
+    self.init(root, [], nil, "", [], prefix: "", members: own)
+  }
+
+  private init(
+    _ root: String, _ entries: [Entry], _ archive: Archive?, _ archiveRoot: String, _ ignored: [String], prefix: String,
+    members: [Member] = []
+  ) {
     (self.root, self.archive, self.archiveRoot) = (root, archive, archiveRoot)
+    (self.prefix, self.members) = (prefix, members)
     self.ignored = ignored.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
     func sorted(_ entries: [Entry]) -> [Entry] { entries.sorted { $0.path.utf8.lexicographicallyPrecedes($1.path.utf8) } }
     self.entries = sorted(entries)
@@ -104,7 +138,7 @@ package final class TakeInputs: Sendable {
   }
 
   /// Paths of all files.
-  package var paths: [String] { files.indices.map(fullPath) }
+  package var paths: [String] { files.indices.map(fullPath) + members.flatMap(\.inputs.paths) }
 
   /// Path of a file, or of the archive that contains it.
   private func fullPath(_ file: Int) -> String { root + "/" + files[file].path }
@@ -162,7 +196,7 @@ package final class TakeInputs: Sendable {
       opened.withLock { $0[index] = file.stamp }
       return FileSlice(descriptor: descriptor, count: file.stamp.bytes)
     } catch {
-      throw Self.naming(files[index].path, error)
+      throw naming(files[index].path, error)
     }
   }
 
@@ -208,9 +242,9 @@ package final class TakeInputs: Sendable {
       try Self.check(member.bytes, limit)
       return try body()
     } catch let error as ArchiveError {
-      throw TakeFailure(.archiveDamaged, "the archive's member is damaged: \(error.message)", file: entries[index].path)
+      throw TakeFailure(.archiveDamaged, "the archive's member is damaged: \(error.message)", file: prefix + entries[index].path)
     } catch {
-      throw Self.naming(entries[index].path, error)
+      throw naming(entries[index].path, error)
     }
   }
 
@@ -232,12 +266,13 @@ package final class TakeInputs: Sendable {
       try file.checkUnchanged()
       return try result.get()
     } catch {
-      throw Self.naming(path, error)
+      throw naming(path, error)
     }
   }
 
   /// The same error with the file's path inside the take.
-  private static func naming(_ path: String, _ error: any Error) -> any Error {
+  private func naming(_ path: String, _ error: any Error) -> any Error {
+    let path = prefix + path
     switch error {
     case var failure as TakeFailure:
       failure.file = path
@@ -254,12 +289,13 @@ package final class TakeInputs: Sendable {
       return known[index]
     }
     if let old, old != new {
-      throw TakeFailure(.changedWhileReading, "its contents changed between two reads", file: files[index].path)
+      throw TakeFailure(.changedWhileReading, "its contents changed between two reads", file: prefix + files[index].path)
     }
   }
 
   /// The bytes of a file that no reader has asked for, in the folder of a take in an archive; `nil` for others. Throws `TakeFailure`.
   package func archived(_ name: String, limit: Int) throws -> [UInt8]? {
+    for member in members { if let found = try member.inputs.archived(name, limit: limit) { return found } }
     guard let archive else { return nil }
     let path = archiveRoot.isEmpty ? name : "\(archiveRoot)/\(name)"
     guard let member = archive.members.first(where: { $0.path == path }) else { return nil }
@@ -269,7 +305,7 @@ package final class TakeInputs: Sendable {
       try archive.read(member, into: &bytes)
       return bytes
     } catch let error as ArchiveError {
-      throw TakeFailure(.archiveDamaged, "the archive's member is damaged: \(error.message)", file: name)
+      throw TakeFailure(.archiveDamaged, "the archive's member is damaged: \(error.message)", file: prefix + name)
     }
   }
 
@@ -278,9 +314,9 @@ package final class TakeInputs: Sendable {
   /// The place of entry `index`: all of a file, or a member of the archive.
   package func origin(of index: Int) throws -> SampleOrigin {
     switch location(index) {
-    case .file(let file): return SampleOrigin(file: files[file].path, range: 0..<(try stamp(ofFile: file).bytes))
+    case .file(let file): return SampleOrigin(file: prefix + files[file].path, range: 0..<(try stamp(ofFile: file).bytes))
     case .member(let archive, let member):
-      let name = URL(fileURLWithPath: archive.path).lastPathComponent
+      let name = prefix + URL(fileURLWithPath: archive.path).lastPathComponent
       return try withMember(index, member, limit: .max) {
         SampleOrigin(file: name, member: try archive.origin(of: member), range: 0..<member.bytes)
       }
@@ -292,6 +328,7 @@ package final class TakeInputs: Sendable {
     let missing = known.withLock { known in known.indices.filter { known[$0] == nil } }
     let hasher = SHA256()
     for index in missing where !isCancelled() { try withFile(index, hasher: hasher, isCancelled: isCancelled) { _ in } }
+    for member in members { try member.inputs.finishDigests(isCancelled: isCancelled) }
     try checkMembers(isCancelled: isCancelled)
   }
 
@@ -306,23 +343,20 @@ package final class TakeInputs: Sendable {
 
   /// `input_sha256`: the digest of the lines `<sha256>  <path>`, sorted bytewise, as coreutils' sha256sum prints them.
   package var digest: Digest {
-    let known = known.withLock(\.self)
     // The lines start with the digest, so their order is that of the digests, then of the paths, which ascend already.
-    let order = known.indices.filter { known[$0] != nil }.sorted { a, b in
-      guard let first = known[a]?.digest, let second = known[b]?.digest, first != second else { return a < b }
-      return first < second
+    let order = digested.enumerated().sorted { a, b in
+      a.element.digest != b.element.digest ? a.element.digest < b.element.digest : a.offset < b.offset
     }
     let hasher = SHA256()
-    for index in order {
-      if let digest = known[index]?.digest { hasher.update(Array("\(digest)  \(files[index].path)\n".utf8)) }
-    }
+    for (_, file) in order { hasher.update(Array("\(file.digest)  \(file.path)\n".utf8)) }
     return hasher.finish()
   }
 
   /// Every file whose digest is known: its path inside the take, size in bytes, SHA-256 and role.
   package var digested: [(path: String, bytes: Int64, digest: Digest, role: Role)] {
     let known = known.withLock(\.self)
-    return zip(files, known).compactMap { file, known in known.map { (file.path, $0.bytes, $0.digest, file.role) } }
+    return zip(files, known).compactMap { file, known in known.map { (prefix + file.path, $0.bytes, $0.digest, file.role) } }
+      + members.flatMap(\.inputs.digested)
   }
 
   /// Details for the take's record: the archive, and names that the reader ignores.
@@ -346,13 +380,15 @@ package final class TakeInputs: Sendable {
     listed.withLock { $0 = stamps }
     let hasher = SHA256()
     for (file, stamp) in zip(files, stamps) { hasher.update(Array("\(file.path)\0\(stamp)\n".utf8)) }
+    for member in members { hasher.update(Array("\(member.name)\0\(try member.inputs.stamp())\n".utf8)) }
     return hasher.finish()
   }
 
   /// Throws `changed-while-reading` when a file differs from what `stamp` found: its contents may then mix two versions of the take.
   package func checkUnchanged() throws {
+    for member in members { try member.inputs.checkUnchanged() }
     for (index, before) in listed.withLock(\.self).enumerated() where try stamp(ofFile: index) != before {
-      throw TakeFailure(.changedWhileReading, "the file was changed while the take was converted", file: files[index].path)
+      throw TakeFailure(.changedWhileReading, "the file was changed while the take was converted", file: prefix + files[index].path)
     }
   }
 
@@ -368,9 +404,9 @@ package final class TakeInputs: Sendable {
     do {
       return try FileStamp.of(fullPath(index))
     } catch let error as FileError {
-      throw error.failure(files[index].path)
+      throw error.failure(prefix + files[index].path)
     } catch var failure as TakeFailure {
-      failure.file = files[index].path
+      failure.file = prefix + files[index].path
       throw failure
     }
   }
