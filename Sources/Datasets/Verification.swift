@@ -343,12 +343,10 @@ package struct Verification: Sendable, Codable {
         let files = take.inputs.count == 1 ? "its input is" : "its \(take.inputs.count) inputs are"
         return report.differ(take.id.text, "\(files) gone: there is no \(location)")
       }
-      let isFile = kind == .file
-      let root = isFile ? URL(fileURLWithPath: location).deletingLastPathComponent().path : location
-      for input in take.inputs where !input.path.split(separator: "/").contains("..") {
+      for (input, path) in zip(take.inputs, take.inputPaths(at: location, isFile: kind == .file)) {
+        guard let file = path else { continue }
         report.noteFile()
         report.catching("\(take.id): \(input.path)") { report in
-          let file = root + "/" + input.path
           // A file of another size is not read: the record may be somebody else's, and name what has no end.
           let found = try FileStamp.of(file).bytes
           guard found == input.bytes else {

@@ -18,6 +18,7 @@ struct ALOHAExporter: Exporter {
   enum FixedLength: String, OptionChoice { case trim, pad }
   enum Masked: String, OptionChoice { case refuse, longest, split }
 
+  static let holdsMembers = true
   static let name = "aloha"
   static let summary = "one HDF5 file per episode, as ACT and ALOHA read them"
 
@@ -113,7 +114,7 @@ struct ALOHAPlan: Sendable {
   private static func streams(of episodes: [ExportedEpisode], _ option: String) throws -> [StreamName]? {
     let names = option.split(separator: ",").map { StreamName($0.trimmingCharacters(in: .whitespaces)) }
     guard !names.isEmpty else {
-      let without = episodes.filter { $0.poseFrame == nil }
+      let without = episodes.filter(\.hands.isEmpty)
       // An arm without poses has a state, too.
       guard without.isEmpty || without.count == episodes.count && !episodes.contains(where: { qpos(of: $0, nil).isEmpty }) else {
         throw ExportRefusal(
@@ -142,9 +143,9 @@ struct ALOHAPlan: Sendable {
   private static func qpos(of episode: ExportedEpisode, _ names: [StreamName]?) -> [(name: StreamName, width: Int)] {
     let acting = Set(episode.episode.derived[.actions]?.spec.parts.map(\.name) ?? [])
     let ownNames =
-      episode.poseFrame == nil
+      episode.hands.isEmpty
       ? vectors(of: episode).filter { $0.stream.spec.kind == .angles || acting.contains($0.name.rawValue) }.map(\.name)
-      : [.pose] + episode.streams { $0 == .angles }.map(\.name)
+      : episode.hands.map(\.pose) + episode.streams { $0 == .angles }.map(\.name)
     return (names ?? ownNames).map { ($0, episode.episode.streams[$0]?.spec.elementCount ?? 0) }
   }
 

@@ -51,9 +51,9 @@ struct EpisodeTopics: Sendable {
     }
   }
 
-  /// The streams whose rows are numbers: joints and actions, and whatever else is no pose.
+  /// The streams whose rows are numbers: joints and actions, poses of several phones, and whatever else is not the camera's pose.
   static func vectors(of episode: ExportedEpisode) -> [StreamName] {
-    episode.streams { !$0.isRaster && $0.place == .observation && $0.poseFrame == nil }.map(\.name)
+    episode.streams { !$0.isRaster && $0.place == .observation }.map(\.name).filter { $0 != .pose }
       + (episode.episode.derived[.actions] == nil ? [] : [.actions])
   }
 

@@ -72,11 +72,24 @@ package struct ExportedEpisode: Sendable {
   /// The frame of the poses; `nil` without poses.
   package var poseFrame: PoseFrame? { episode.streams[.pose]?.spec.kind.poseFrame }
 
+  /// The poses of what acts: of a take of several phones those whose motion is the action, in its order, or else all but the head's.
+  package var hands: [(pose: StreamName, member: String?)] {
+    let poses = streams { $0.poseFrame != nil }
+    guard poses.contains(where: { $0.stream.spec.member != nil }) else { return poseFrame == nil ? [] : [(.pose, nil)] }
+    let parts = episode.derived[.actions]?.spec.parts.map(\.name) ?? []
+    let acting = poses.compactMap { pose -> (order: Int, pose: StreamName, member: String)? in
+      guard let member = pose.stream.spec.member else { return nil }
+      let order = parts.firstIndex { $0.hasPrefix(member + "_") }
+      return order != nil || parts.isEmpty && member != "head" ? (order ?? 0, pose.name, member) : nil
+    }
+    return acting.sorted { ($0.order, $0.pose) < ($1.order, $1.pose) }.map { ($0.pose, $0.member) }
+  }
+
   /// Camera-to-world poses of the rows in these camera axes, `nil` where a row has none; `nil` for an episode without poses.
   ///
   /// Throws `ExportRefusal` for poses that are not a camera's.
-  package func cameraPoses(_ axes: PoseFrame.CameraAxes) throws -> [Pose?]? {
-    guard let frame = poseFrame else { return nil }
+  package func cameraPoses(_ axes: PoseFrame.CameraAxes, of name: StreamName = .pose) throws -> [Pose?]? {
+    guard let frame = episode.streams[name]?.spec.kind.poseFrame else { return nil }
     guard let own = frame.cameraAxes.arkitFromThese, let wanted = axes.arkitFromThese else {
       throw ExportRefusal("\(id): the poses have axes that are not a camera's (\(frame.cameraAxes.rawValue))")
     }
@@ -85,7 +98,7 @@ package struct ExportedEpisode: Sendable {
     var change = Pose(position: .zero, quaternion: back).composed(with: Pose(position: .zero, quaternion: wanted))
     if let body = frame.body { change = body.inverse.composed(with: change) }
     var reader = RowReader(episode)
-    return try (0..<rows).map { try reader.pose(.pose, at: $0)?.composed(with: change) }
+    return try (0..<rows).map { try reader.pose(name, at: $0)?.composed(with: change) }
   }
 
   /// Intrinsics in pixels of a row of a stream, with the origin at the outer corner of the top-left pixel; `nil` where unknown.

@@ -6,10 +6,16 @@ package import Steps
 
 /// A format that `takeset export` writes. As of any step, its stored properties are its options, on the command line `--option value`.
 package protocol Exporter: Step {
+  /// Whether it has a place for the streams of several phones.
+  static var holdsMembers: Bool { get }
   /// Writes the dataset's episodes into a new directory, and notes what the format cannot hold with `directory.lose`.
   ///
   /// Throws `ExportRefusal` if the format cannot hold the dataset, best before anything is written.
   func export(_ episodes: [ExportedEpisode], of dataset: Dataset, to directory: ExportDirectory) throws
+}
+
+extension Exporter {
+  package static var holdsMembers: Bool { false }
 }
 
 /// One export: a dataset, the format and its options, and the episodes asked for.
@@ -58,6 +64,13 @@ package struct Export: Sendable {
   /// Throws `OutputExists`, `ExportRefusal`, `UsageError` for an unknown episode, `OutputFailure`, `CancellationError`.
   package func write(to output: String, replacing: Bool) throws -> ExportDirectory.Summary {
     let episodes = try dataset.exported(selected)
+    let joined = episodes.filter { $0.episode.streams.values.contains { $0.spec.member != nil } }
+    if let first = joined.first, !type(of: exporter).holdsMembers {
+      let members = Set(first.episode.streams.values.compactMap(\.spec.member)).sorted().joined(separator: ", ")
+      throw ExportRefusal(
+        "\(type(of: exporter).name) is for takes of one phone, and \(joined.map(\.id).abridged) have several (\(members)); export datasets that are made of the takes by themselves"
+      )
+    }
     guard !episodes.isEmpty else { throw ExportRefusal("\(dataset.directory) has no episode to export") }
     let directory = try ExportDirectory(output, of: dataset, threads: threads, replacing: replacing, isCancelled: isCancelled)
     for finding in episodes.flatMap(\.episode.findings) where finding.code == .added { directory.lose(finding.message) }

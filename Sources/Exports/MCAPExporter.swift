@@ -13,6 +13,7 @@ import Steps
 ///
 /// Poses are those of the optical axes: x right, y down, z forward.
 struct MCAPExporter: Exporter {
+  static let holdsMembers = true
   static let name = "mcap"
   static let summary = "MCAP files for Foxglove and Rerun: images, depth, calibrations, poses, joints"
 

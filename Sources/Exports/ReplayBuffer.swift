@@ -156,18 +156,18 @@ private struct RasterChunks {
 /// Reads the numbers of an episode's rows.
 private struct ReplayRows {
   private var reader: RowReader
-  private let umi: UMIRow?
+  private let umi: [UMIRow]
 
   init(_ episode: ExportedEpisode, _ contents: ReplayContents) throws {
     reader = RowReader(episode.episode)
-    umi = contents.streams.contains(.pose) ? try UMIRow(episode, contents.gripper) : nil
+    umi = try contents.robots.map { try UMIRow(episode, $0) }
   }
 
   mutating func values(_ content: ReplayKey.Content, _ row: Int) throws -> [Double] {
     switch content {
     case .values(let name): try reader.values(of: name, at: row).map { Double($0) }
     case .mask(let name): try reader.values(of: name, at: row).map { $0.isNaN ? 0 : 1 }
-    case .umi(let part): try umi?.values(part, row, &reader) ?? []
+    case .umi(let part, let robot): try umi[robot].values(part, row, &reader)
     case .raster, .depthMask: []
     }
   }

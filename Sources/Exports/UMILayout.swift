@@ -15,17 +15,24 @@ struct UMIRow {
     var element: Int
   }
 
+  /// A hand: the stream of its poses, and its member of a take of several phones.
+  struct Robot: Sendable {
+    var pose: StreamName
+    var member: String?
+    var gripper: Gripper?
+  }
+
   private let poses: [Pose?]
   private let gripper: Gripper?
 
-  init(_ episode: ExportedEpisode, _ gripper: Gripper?) throws {
-    self.gripper = gripper
-    if episode.poseFrame?.body == nil {
-      poses = try episode.cameraPoses(.opencv) ?? []
+  init(_ episode: ExportedEpisode, _ robot: Robot) throws {
+    gripper = robot.gripper
+    if episode.episode.streams[robot.pose]?.spec.kind.poseFrame?.body == nil {
+      poses = try episode.cameraPoses(.opencv, of: robot.pose) ?? []
     } else {
       // The pipeline said which body the poses are of: the gripper, with axes of its own.
       var reader = RowReader(episode.episode)
-      poses = try (0..<episode.rows).map { try reader.pose(.pose, at: $0) }
+      poses = try (0..<episode.rows).map { try reader.pose(robot.pose, at: $0) }
     }
   }
 
@@ -54,13 +61,26 @@ extension ReplayContents {
   /// Rows per second of UMI's recordings, which its training configuration assumes: it takes every third.
   private static let umiRate = 59.94
 
-  /// The keys of UMI: images of 224x224, poses as position and rotation vector, and the gripper's width.
+  /// The names of the keys.
+  enum UMIKeys {
+    /// `robot0_eef_pos`, `camera0_rgb`: UMI's.
+    case umi
+    /// `gripper_left_eef_pos`, `camera_left_main_rgb`: iPhUMI's.
+    case iphumi
+  }
+
+  /// The keys of UMI: images of 224x224, poses as position and rotation vector, and the gripper's width; of several hands in the order of the
+  /// actions.
   ///
   /// Throws `ExportRefusal` for episodes without poses or images, or images of another size.
-  static func umi(_ episodes: [ExportedEpisode], gripper option: String?) throws -> ReplayContents {
-    let without = episodes.filter { $0.poseFrame == nil || $0.images.isEmpty }.map(\.id)
+  static func umi(_ episodes: [ExportedEpisode], gripper option: String?, keys names: UMIKeys = .umi) throws -> ReplayContents {
+    var robots = episodes[0].hands.map { UMIRow.Robot(pose: $0.pose, member: $0.member) }
+    let without = episodes.filter { episode in
+      episode.images.isEmpty || robots.isEmpty || robots.contains { episode.episode.streams[$0.pose]?.rows == nil }
+    }.map(\.id)
     guard without.isEmpty else {
-      throw ExportRefusal("umi needs poses and images, and these episodes lack one: \(without.abridged); leave them out with --episodes")
+      let hands = robots.count > 1 ? "the poses of \(robots.compactMap(\.member).joined(separator: ", "))" : "poses"
+      throw ExportRefusal("umi needs \(hands) and images, and these episodes lack one: \(without.abridged); leave them out with --episodes")
     }
     let sizes = episodes.filter { $0.images.contains { $0.stream.spec.gridSize != umiSize } }
     if !sizes.isEmpty {
@@ -72,20 +92,30 @@ extension ReplayContents {
     if cameras.differ {
       throw ExportRefusal("umi needs the same cameras in all episodes, found \(cameras); choose episodes with --episodes")
     }
-    let images = episodes[0].images.map(\.name)
-    var keys = images.enumerated().map { number, name in
-      ReplayKey(name: "camera\(number)_rgb", type: .uint8, shape: [umiSize.height, umiSize.width, 3], content: .raster(name))
+    if names == .iphumi, robots.contains(where: { $0.member == nil }) {
+      throw ExportRefusal("--keys iphumi names keys after phones, and these takes are of one phone; leave it out")
     }
-    func add(_ name: String, _ type: ScalarType, _ width: Int, _ part: UMIRow.Part) {
-      keys.append(ReplayKey(name: "robot0_\(name)", type: type, shape: [width], content: .umi(part)))
+    let images = Self.cameras(of: episodes[0], robots)
+    var keys = images.enumerated().map { number, image in
+      let name = names == .umi ? "camera\(number)_rgb" : "camera_\(image.member ?? "")_\(image.isMain ? "main" : image.stream)_rgb"
+      return ReplayKey(name: name, type: .uint8, shape: [umiSize.height, umiSize.width, 3], content: .raster(image.name))
     }
-    add("eef_pos", .float32, 3, .position)
-    add("eef_rot_axis_angle", .float32, 3, .rotation)
-    add("gripper_width", .float32, 1, .width)
-    add("demo_start_pose", .float64, 6, .start)
-    add("demo_end_pose", .float64, 6, .end)
+    for number in robots.indices {
+      let robot = robots[number], prefix = names == .umi ? "robot\(number)" : "gripper_\(robot.member ?? "")"
+      func add(_ name: String, _ type: ScalarType, _ width: Int, _ part: UMIRow.Part) {
+        keys.append(ReplayKey(name: "\(prefix)_\(name)", type: type, shape: [width], content: .umi(part, robot: number)))
+      }
+      add("eef_pos", .float32, 3, .position)
+      add("eef_rot_axis_angle", .float32, 3, .rotation)
+      add("gripper_width", .float32, 1, .width)
+      if names == .umi {
+        add("demo_start_pose", .float64, 6, .start)
+        add("demo_end_pose", .float64, 6, .end)
+      }
+      robots[number].gripper = try gripper(option.map { StreamName($0).of(robot.member).rawValue }, episodes)
+    }
     var contents = ReplayContents(
-      keys: keys, streams: [.pose] + images,
+      keys: keys, streams: robots.map(\.pose) + images.map(\.name),
       lost: [], unplaced: unplaced(episodes),
       conventions: [
         "Poses are camera-to-world with OpenCV's camera axes (x right, y down, z forward), or those of the body that the pipeline gives.",
@@ -93,20 +123,23 @@ extension ReplayContents {
       ])
     // The loader interpolates between rows, which fails for an episode of one.
     contents.minimumRows = 2
-    contents.gripper = try gripper(option, episodes)
-    if let gripper = contents.gripper {
+    contents.robots = robots
+    for (number, robot) in robots.enumerated() {
+      guard let gripper = robot.gripper else { continue }
       contents.streams.append(gripper.stream)
       contents.elements[gripper.stream] = gripper.element
       let unit = episodes[0].episode.streams[gripper.stream]?.spec.unit ?? ""
-      if unit != "m" { contents.lost.append("The unit of robot0_gripper_width is \(unit), and UMI takes it for meters.") }
-    } else {
-      contents.lost.append("robot0_gripper_width is 0, because no stream is named with --gripper.")
+      if unit != "m" { contents.lost.append("The unit of robot\(number)_gripper_width is \(unit), and UMI takes it for meters.") }
+    }
+    if option == nil {
+      contents.lost.append(
+        "\(robots.indices.map { "robot\($0)_gripper_width" }.joined(separator: ", ")) is 0, because no stream is named with --gripper.")
     }
     let observations = Set(episodes.flatMap { $0.streams { $0.place == .observation }.map(\.name) })
     contents.unplaced.formUnion(observations.subtracting(contents.streams))
     if episodes.contains(where: { $0.episode.derived[.actions] != nil }) { contents.unplaced.insert(.actions) }
     for episode in episodes {
-      if let unit = episode.poseFrame?.unit, unit != .meters {
+      if let unit = episode.episode.streams[robots[0].pose]?.spec.kind.poseFrame?.unit, unit != .meters {
         contents.lost.append("\(episode.id): the unit of positions is \(unit), and UMI takes them for meters.")
       }
     }
@@ -115,6 +148,32 @@ extension ReplayContents {
       "UMI's configuration is for \(umiRate) rows per second, of which it takes every third; these are \(rates). Set its down-sampling "
         + "steps accordingly.")
     return contents
+  }
+
+  /// A stream of images; the first of a member is its main camera's.
+  private struct UMICamera {
+    var name: StreamName
+    var member: String?
+    /// The name without the member and the ending `_image`: `ultrawide`.
+    var stream: String
+    var isMain: Bool
+  }
+
+  /// The cameras: the hands' own, in their order, those of other phones, and then further ones of each.
+  private static func cameras(of episode: ExportedEpisode, _ robots: [UMIRow.Robot]) -> [UMICamera] {
+    var seen: Set<String?> = []
+    let all = episode.images.map { name, stream in
+      let member = stream.spec.member
+      let plain = name.rawValue.dropFirst(member.map { $0.count + 1 } ?? 0)
+      return UMICamera(
+        name: name, member: member, stream: String(plain.hasSuffix("_image") ? plain.dropLast(6) : plain),
+        isMain: seen.insert(member).inserted)
+    }
+    guard seen != [nil] else { return all }
+    func rank(_ camera: UMICamera) -> (Int, Int, StreamName) {
+      (camera.isMain ? 0 : 1, robots.firstIndex { $0.member == camera.member } ?? robots.count, camera.name)
+    }
+    return all.sorted { rank($0) < rank($1) }
   }
 
   /// `joints:0`, an element of a stream that all episodes have.

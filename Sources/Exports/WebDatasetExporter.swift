@@ -16,6 +16,7 @@ import Steps
 ///
 /// Source: "The WebDataset Format" of the library. A key ends at the first dot of a name, so dots of a take's id become underscores.
 struct WebDatasetExporter: Exporter {
+  static let holdsMembers = true
   static let name = "webdataset"
   static let summary = "tar shards of samples, one per row, as webdataset reads them"
 

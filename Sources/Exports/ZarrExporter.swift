@@ -16,17 +16,23 @@ struct ZarrExporter: Exporter {
     case umi
   }
 
+  static let holdsMembers = true
   static let name = "zarr"
   static let summary = "a replay buffer in Zarr format 2, as diffusion-policy and UMI read it"
 
   @StepOption("names of the arrays: diffusion-policy (the streams' own) or umi (one dataset.zarr.zip)") var layout = Layout.diffusionPolicy
   @StepOption("write one file, replay_buffer.zarr.zip, instead of a folder") var zip = false
   @StepOption("deflate level of the chunks (zlib), 0 for uncompressed chunks", 0...9) var compression = 1
-  @StepOption("streams to export, separated by commas, and action; by default all that every episode has") var keys = ""
-  @StepOption("with the layout umi, the stream of the gripper's width in meters, and its element: joints:0") var gripper: String? = nil
+  @StepOption(
+    "streams to export, separated by commas, and action; by default all that every episode has; with the layout umi: iphumi, to name keys after phones"
+  )
+  var keys = ""
+  @StepOption(
+    "with the layout umi, the stream of the gripper's width in meters, and its element: joints:0; of several phones, its name without the member"
+  ) var gripper: String? = nil
 
   func validate() throws {
-    if layout == .umi, !keys.isEmpty { throw OptionError("keys", "the layout umi has its own") }
+    if layout == .umi, !["", "iphumi"].contains(keys) { throw OptionError("keys", "the layout umi has its own, or those of iphumi") }
     if layout != .umi, gripper != nil { throw OptionError("gripper", "it belongs to --layout umi") }
   }
 
@@ -35,7 +41,7 @@ struct ZarrExporter: Exporter {
     switch layout {
     case .diffusionPolicy:
       contents = try .plain(episodes, keys: keys.split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) })
-    case .umi: contents = try .umi(episodes, gripper: gripper)
+    case .umi: contents = try .umi(episodes, gripper: gripper, keys: keys.isEmpty ? .umi : .iphumi)
     }
     let buffer = try ReplayBuffer(contents, episodes, level: compression)
     for sentence in contents.lost { directory.lose(sentence) }
@@ -58,7 +64,7 @@ struct ReplayKey: Sendable {
     /// The numbers of a stream, and whether each is there.
     case values(StreamName)
     case mask(StreamName)
-    case umi(UMIRow.Part)
+    case umi(UMIRow.Part, robot: Int)
 
     /// The stream that is read as a raster.
     var raster: StreamName? {
@@ -84,7 +90,8 @@ struct ReplayContents: Sendable {
   var streams: [StreamName]
   /// The only element that is needed of a stream.
   var elements: [StreamName: Int] = [:]
-  var gripper: UMIRow.Gripper?
+  /// The hands, in the layout umi.
+  var robots: [UMIRow.Robot] = []
   /// The least number of rows of an episode.
   var minimumRows = 1
   var lost: [String]

@@ -16,7 +16,12 @@ extension Examined {
       // A number that is missing throughout leaves no row.
       let isThroughout = bad.contains { $0.array.notFinite == $0.array.rows }
       let areAngles = bad.allSatisfy { $0.array.isAngles && $0.array.notFinite <= $0.array.masked }
-      let without = key == "actions" || kind.isPose ? Remedy.again : .without(key, keeping: commonKeys(without: key))
+      // Another phone of a joined take begins later, or ends earlier.
+      let isUnreached = kind.isPose && key != "actions" && bad.allSatisfy { $0.array.notFinite <= $0.array.masked }
+      let without =
+        isUnreached
+        ? Remedy("the phone has no pose there; record all phones for the whole episode, or leave these rows out")
+        : key == "actions" || kind.isPose ? Remedy.again : .without(key, keeping: commonKeys(without: key))
       return Problem(
         sentence: "\(key) is NaN or infinite in \(count) of \(several(rows, "row")) of \(words(bad.map(\.id)))", episodes: bad.map(\.id),
         remedy: isThroughout ? without : remedy ?? (areAngles ? .dropping("joints-missing") : without),

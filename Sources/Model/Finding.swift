@@ -26,6 +26,18 @@ package struct Finding: Hashable, Sendable, Codable {
     self.count = count
   }
 
+  /// The finding of a member of a joined take, whose files are below its name; the same without one.
+  package func ofMember(_ member: String?) -> Finding {
+    guard let member else { return self }
+    var own = self
+    if let file {
+      own.file = file.hasPrefix("\(member)/") ? file : "\(member)/\(file)"
+    } else if !message.hasPrefix("\(member): ") {
+      own.message = "\(member): \(message)"
+    }
+    return own
+  }
+
   /// A message of one line of bounded length: what a file says is quoted in it, and may be long.
   fileprivate static func shortened(_ message: String) -> String {
     (message.utf8.count <= 1000 ? message : String(String.UnicodeScalarView(message.unicodeScalars.prefix(500))) + "...").onOneLine
@@ -33,9 +45,13 @@ package struct Finding: Hashable, Sendable, Codable {
 }
 
 extension [Finding] {
-  /// Adds a finding about one more sample. Findings of one code are merged into the first, with their count.
-  package mutating func note(_ finding: Finding) {
-    if let known = firstIndex(where: { $0.code == finding.code }) {
+  /// Adds a finding about one more sample. Findings of one code, and of one member of a joined take, are merged into the first, with their count.
+  package mutating func note(_ finding: Finding, of member: String? = nil) {
+    let finding = finding.ofMember(member)
+    func isOfMember(_ other: Finding) -> Bool {
+      member.map { other.file?.hasPrefix("\($0)/") ?? other.message.hasPrefix("\($0): ") } ?? true
+    }
+    if let known = firstIndex(where: { $0.code == finding.code && isOfMember($0) }) {
       self[known].count = (self[known].count ?? 0) + 1
     } else {
       append(finding)

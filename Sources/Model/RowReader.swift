@@ -73,6 +73,7 @@ private struct VectorReader {
   private let width: Int
   private let interpolation: StreamKind.Interpolation
   private let poseChange: PoseChange?
+  private let member: String?
   /// Whether each row's quaternion is the negative of the source's, up to the last row read.
   private var isNegated: [Bool] = []
   private var lastQuaternion: SIMD4<Double>?
@@ -86,7 +87,7 @@ private struct VectorReader {
     cursor = try stream.source.makeCursor(SampleRequest())
     width = stream.spec.elementCount
     interpolation = stream.spec.kind.interpolation
-    poseChange = stream.poseChange
+    (poseChange, member) = (stream.poseChange, stream.spec.member)
     recent = Array(repeating: nil, count: Self.recentCount)
   }
 
@@ -128,7 +129,7 @@ private struct VectorReader {
       case .slerp: return changed(Pose(floats: numbers).interpolated(to: Pose(floats: next), by: Double(row.weight)).floats)
       }
     } catch let failure as SampleFailure {
-      findings.note(failure.finding)
+      findings.note(failure.finding, of: member)
       return Array(repeating: .nan, count: width)
     }
   }

@@ -84,15 +84,16 @@ package enum PipelineFile {
     } catch let error as OptionError {
       throw PipelineFileError("writer.\(type(of: writer).name).\(error.option)", error.message)
     }
-    if members["join"] == nil {
-      for (index, step) in transforms.enumerated() {
-        guard let option = step.membersOption else { continue }
-        throw PipelineFileError(
-          "transforms[\(index)].\(type(of: step).name).\(option)",
-          "it names phones whose takes are joined, and the pipeline has no join; takes of one phone have no members")
-      }
-    }
     let join = try members["join"].flatMap { $0 == .null ? nil : try Join($0) }
+    for (index, step) in transforms.enumerated() {
+      guard let (option, names) = step.namedMembers else { continue }
+      let path = "transforms[\(index)].\(type(of: step).name).\(option)"
+      guard let join else {
+        throw PipelineFileError(
+          path, "it names phones whose takes are joined, and the pipeline has no join; takes of one phone have no members")
+      }
+      if let other = names.first(where: { join.members[$0] == nil }) { throw join.unknown(other, path) }
+    }
     return Pipeline(readers: try readers(members["reader"] ?? "auto"), join: join, transforms: transforms, writer: writer)
   }
 

@@ -141,7 +141,7 @@ package struct Run: Sendable {
     let cancelled: @Sendable () -> Bool = { isCancelled() || results.isStopped }
     let upToDate = UpToDateCheck(
       journal: journal, earlier: results.earlierByTake, conversion: conversion, directory: directory.path, checksContent: checksContent,
-      replaces: replaces, checks: checks)
+      replaces: replaces, prunes: prunes, checks: checks)
     try convert(search, conversion, upToDate, results, directory.path, cancelled)
 
     if let failure = results.outputFailure { throw failure }

@@ -63,6 +63,8 @@ package struct TakeSearch: Sendable {
   private var isBehindLink = false
   /// Files that belong to a take of another name.
   private var companions: Set<String> = []
+  /// The real paths of the inputs.
+  private var roots: [String] = []
   /// Inputs in which nothing was found yet.
   private var empty: [TakeLocation] = []
 
@@ -146,6 +148,7 @@ package struct TakeSearch: Sendable {
     } catch {
       return addUnmatched(input, (error as? FileError)?.failure() ?? TakeFailure(.unreadable, "\(error)"))
     }
+    roots.append(path)
     if visited.contains(Array(path.utf8)) { return }
     let before = (found.count, unmatched.count)
     let place = TakeLocation(path: path, isDirectory: isDirectory)
@@ -266,7 +269,7 @@ package struct TakeSearch: Sendable {
 
   /// Makes one take of those that the pipeline joins.
   private mutating func group(by join: Join) {
-    let groups = TakeGroups(join, found)
+    let groups = TakeGroups(join, found, inputs: roots)
     found = groups.found
     for index in found.indices where groups.folders.contains(found[index].location.path) {
       let folder = found[index].location.path
@@ -328,7 +331,14 @@ package struct TakeSearch: Sendable {
       use(id)
       return id
     }
-    let known = found.map { registry.id(of: $0.location) }
+    let groups = Dictionary(grouping: found.filter { $0.reader is JoinedTake }, by: \.id).mapValues { Set($0.map(\.location.path)) }
+    var claimed: Set<String> = []
+    let known = found.map { take -> String? in
+      guard take.reader is JoinedTake else { return registry.id(of: take.location) }
+      let others = (groups[take.id] ?? []).subtracting([take.location.path])
+      let id = registry.id(ofGroup: take.id, in: take.location.path, others: others)
+      return id.flatMap { claimed.insert($0).inserted ? $0 : nil }
+    }
     known.compactMap(\.self).forEach(use)
     for (index, take) in found.enumerated() {
       let stem = take.id

@@ -93,8 +93,8 @@ package protocol Transform: Step {
   static var needsAligned: Bool { get }
   /// Whether its rows are ticks of a grid, some of which may repeat a frame or be left out.
   static var makesGrid: Bool { get }
-  /// The option that names members of takes of several phones; `nil` where none does.
-  var membersOption: String? { get }
+  /// The option that names members of takes of several phones, and their names; `nil` where none does.
+  var namedMembers: (option: String, names: [String])? { get }
   /// Whether it concerns the dataset's index alone: it is no part of a take's conversion and is never applied to one.
   static var concernsIndexOnly: Bool { get }
   /// The transformed episode. Throws `Rejection` to reject the take.
@@ -107,7 +107,7 @@ extension Transform {
   package static var needsAligned: Bool { false }
   package static var makesGrid: Bool { false }
   package static var concernsIndexOnly: Bool { false }
-  package var membersOption: String? { nil }
+  package var namedMembers: (option: String, names: [String])? { nil }
   package var changesImages: Bool { false }
   package var readsSamples: Bool { false }
 }
@@ -119,7 +119,7 @@ package protocol MemberTransform: Transform {
 }
 
 extension MemberTransform {
-  package var membersOption: String? { member.map { _ in "member" } }
+  package var namedMembers: (option: String, names: [String])? { member.map { ("member", [$0]) } }
 }
 
 extension Episode {
@@ -193,6 +193,15 @@ extension Episode {
   package var details: [String: JSONValue] {
     get { extensions[Details.self]?.members ?? [:] }
     set { extensions[Details.self] = Details(members: newValue) }
+  }
+
+  /// Adds what was found out about a member of a joined take.
+  package mutating func setDetail(_ key: String, _ value: JSONValue, of member: String) {
+    var members = details["members"]?.object ?? [:]
+    var own = members[member]?.object ?? [:]
+    own[key] = value
+    members[member] = .object(own)
+    details["members"] = .object(members)
   }
 
   /// The name of the take's reader.

@@ -78,7 +78,7 @@ package struct Actions: Transform {
 
   /// Whether `of` names members of takes of several phones.
   private var namesMembers: Bool { kind != .none && !of.isEmpty }
-  package var membersOption: String? { namesMembers ? "of" : nil }
+  package var namedMembers: (option: String, names: [String])? { namesMembers ? ("of", of) : nil }
 
   /// The member that watches and does not act.
   private static let watcher = "head"
@@ -134,7 +134,13 @@ package struct Actions: Transform {
     }
     acting.dropsRowWithoutNext = last == .drop
     func add(_ name: StreamName, _ parts: [ActionPart], horizon: Int? = nil) {
-      let frame = parts.lazy.compactMap(\.pose).first.flatMap { episode.streams[$0]?.spec.kind.poseFrame }
+      let frames = parts.compactMap(\.pose).compactMap { pose -> PoseFrame? in
+        var frame = episode.streams[pose]?.spec.kind.poseFrame
+        frame?.world = nil
+        return frame
+      }
+      // What differs from member to member is said of their parts alone.
+      let frame = frames.first.flatMap { first in frames.allSatisfy { $0 == first } ? first : nil }
       acting.derived[name] = ActionRows(frame: frame, parts: parts, horizon: horizon, clock: episode.frames.clock)
     }
     add(.actions, parts)

@@ -81,8 +81,8 @@ package struct PoseFrameChange: MemberTransform {
       turnUp(&change, &frame, name, &moved)
       if change != PoseChange() { moved.streams[name]?.poseChange = change.after(stream.poseChange) }
       try moveOrigin(&frame, name, &moved)
-      // What each member's own poses set is no world that others are in.
-      if origin != .world, let member = stream.spec.member { frame.world = member }
+      // What is changed for one member alone is no world that others are in.
+      if let member = stream.spec.member, origin != .world || up != nil && self.member != nil { frame.world = member }
       moved.streams[name]?.spec.kind = .pose(frame)
     }
     return moved

@@ -21,17 +21,21 @@ package struct VerifyDepth: Transform {
 
   package init() {}
 
-  /// Measures every n-th depth map of the first depth stream by name. Throws `Rejection` below a threshold with `on-miss: reject`; the data
-  /// never change.
+  /// Measures every n-th depth map of the first depth stream by name, of each member of a joined take. Throws `Rejection` below a threshold with
+  /// `on-miss: reject`; the data never change.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
-    guard let stream = episode.firstStream(where: { $0.spec.kind == .depth })?.stream,
+    try Set(episode.streams.values.map(\.spec.member)).sorted { $0 ?? "" < $1 ?? "" }.reduce(episode) { try verifying($0, $1) }
+  }
+
+  private func verifying(_ episode: Episode, _ member: String?) throws -> Episode {
+    guard let stream = episode.firstStream(where: { $0.spec.kind == .depth && $0.spec.member == member })?.stream,
       let size = stream.spec.raster?.size
     else { return episode }
     var verified = episode
     let samples = Array(stride(from: 0, to: stream.timestamps.count, by: every))
     guard samples.count >= 2 else {
       verified.findings.append(
-        Finding(.depthMetricsUnavailable, "\(samples.count) depth maps to measure; at least 2 are needed"))
+        Finding(.depthMetricsUnavailable, "\(samples.count) depth maps to measure; at least 2 are needed").ofMember(member))
       return verified
     }
     var metrics = DepthMetrics(size: size)
@@ -46,12 +50,19 @@ package struct VerifyDepth: Transform {
       metrics.add(stream.spec.meters(bytes), index: sample)
     }
     let thresholds = DepthThresholds(consistency: consistency, coherence: coherence, stability: stability)
-    verified.details["depth_metrics"] = metrics.json(thresholds)
+    if let member {
+      verified.setDetail("depth_metrics", metrics.json(thresholds), of: member)
+    } else {
+      verified.details["depth_metrics"] = metrics.json(thresholds)
+    }
     guard !metrics.isLikelyReal(thresholds) else { return verified }
     let message =
       "consistency \(metrics.consistency), coherence \(metrics.coherence), stability \(metrics.stability), \(metrics.suspicious.count) suspicious keyframes"
-    verified.findings.append(Finding(.depthSuspicious, message))
-    if onMiss == .reject { throw Rejection(.verifyDepth, "the depth is unlikely to show a real scene: \(message)", episode: verified) }
+    verified.findings.append(Finding(.depthSuspicious, message).ofMember(member))
+    if onMiss == .reject {
+      throw Rejection(
+        .verifyDepth, "\(member.map { $0 + ": " } ?? "")the depth is unlikely to show a real scene: \(message)", episode: verified)
+    }
     return verified
   }
 }

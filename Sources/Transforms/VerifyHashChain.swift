@@ -22,7 +22,7 @@ package struct VerifyHashChain: Transform {
   /// Checks the evidence of an uploaded bundle; takes without any pass. Throws `Rejection` for less than `require` asks, with the episode
   /// for the record.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
-    guard let evidence = episode.evidence else { return episode }
+    guard let evidence = episode.evidence else { return try verifyingMembers(of: episode, in: context) }
     var verified = episode
     verified.dependsOnKeys = true
     var verification = BundleVerification()
@@ -44,6 +44,26 @@ package struct VerifyHashChain: Transform {
       }
       if verification.chain != .sound {
         throw Rejection(.verifyHashChain, "there is no valid hash chain that the signature could belong to", episode: verified)
+      }
+    }
+    return verified
+  }
+
+  /// Checks the evidence of every member of a joined take: the take is what its members are. Details of each have its result.
+  private func verifyingMembers(of episode: Episode, in context: RunContext) throws -> Episode {
+    var verified = episode
+    for (member, evidence) in episode.memberEvidence.sorted(by: { $0.key < $1.key }) {
+      var own = episode
+      (own.evidence, own.findings) = (evidence, [])
+      do {
+        let checked = try apply(to: own, in: context)
+        verified.dependsOnKeys = true
+        verified.findings += checked.findings.map { $0.ofMember(member) }
+        if let verification = checked.verification { verified.setDetail("verification", verification.json, of: member) }
+      } catch let rejection as Rejection {
+        verified.dependsOnKeys = true
+        verified.findings += (rejection.episode?.findings ?? []).map { $0.ofMember(member) }
+        throw Rejection(rejection.code, "\(member): \(rejection.message)", episode: verified)
       }
     }
     return verified

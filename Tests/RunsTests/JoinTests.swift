@@ -36,6 +36,7 @@ import Testing
     ("{members: {left_hand: x}}", "join.members.left_hand"), ("{members: {left: 3}}", "join.members.left"),
     ("{members: {left: x}, by: time}", "join.by"), ("{members: {left: x}, incomplete: maybe}", "join.incomplete"),
     ("{members: {left: x}, reference: right}", "join.reference"), ("{members: {left: x}, offset: {right: 1}}", "join.offset.right"),
+    ("{members: {left: x}, offset: 5}", "join.offset"), ("{members: {left: x}, reference: 5}", "join.reference"),
     ("{members: {left: x}, offset: {left: 4000}}", "join.offset.left"), ("{members: {left: x}, refrence: left}", "join.refrence"),
   ]) func aMistakeIsNamedByItsPlace(_ join: String, _ path: String) {
     let error = #expect(throws: PipelineFileError.self) { try pipeline(join) }
@@ -52,6 +53,10 @@ import Testing
       let error = #expect(throws: PipelineFileError.self) { try PipelineFile.parse("{version: 1, transforms: [align, {\(step)}]}") }
       #expect(error?.path == "transforms[1].\(path)")
     }
+    let other = #expect(throws: PipelineFileError.self) {
+      try PipelineFile.parse("{version: 1, join: {members: {left: l*}}, transforms: [align, {crop: {aspect: 1, member: lefty}}]}")
+    }
+    #expect(other?.message.contains("did you mean left?") == true)
     let steps = "[align, {actions: {of: [left]}}]"
     #expect(try PipelineFile.parse("{version: 1, join: {members: {left: l*}}, transforms: \(steps)}").join != nil)
   }

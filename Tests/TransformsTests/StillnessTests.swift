@@ -14,14 +14,14 @@ import TestSupport
   private func pauses(_ x: [Double?], longerThan seconds: Double, distance: Double = 0.01, every milliseconds: Int64 = 100) -> [Range<Int>]
   {
     let times = x.indices.map { Timestamp(nanoseconds: Int64($0) * milliseconds * 1_000_000) }
-    return Stillness(x.map { $0.map { pose($0) } }, distance: distance, angle: 2).pauses(at: times, longerThan: seconds)
+    return Stillness([x.map { $0.map { pose($0) } }], distance: distance, angle: 2).pauses(at: times, longerThan: seconds)
   }
 
   @Test(arguments: [
     (0.0, 0.0, true), (0.25, 0, true), (0.2500001, 0, false), (0, 9.999, true), (0, 10.001, false), (0, -10.001, false), (0, 180, false),
     (0.25, 9.999, true), (1, 20, false),
   ]) func isStillWithinBothLimits(x: Double, degrees: Double, isStill: Bool) {
-    let stillness = Stillness([pose(0), pose(x, degrees: degrees)], distance: 0.25, angle: 10)
+    let stillness = Stillness([[pose(0), pose(x, degrees: degrees)]], distance: 0.25, angle: 10)
     #expect(stillness.isStill(from: 0, to: 1) == isStill)
     #expect(stillness.isStill(from: 1, to: 0) == isStill)
   }
@@ -29,15 +29,15 @@ import TestSupport
   @Test func aQuaternionAndItsNegativeAreTheSameRotation() {
     var negative = pose(0, degrees: 1)
     negative.quaternion = -negative.quaternion
-    #expect(Stillness([pose(0), negative], distance: 0, angle: 1.001).isStill(from: 0, to: 1))
-    #expect(!Stillness([pose(0), negative], distance: 0, angle: 0.999).isStill(from: 0, to: 1))
+    #expect(Stillness([[pose(0), negative]], distance: 0, angle: 1.001).isStill(from: 0, to: 1))
+    #expect(!Stillness([[pose(0), negative]], distance: 0, angle: 0.999).isStill(from: 0, to: 1))
   }
 
   @Test func anAngleOfZeroAllowsTheSameRotationOnly() {
-    let stillness = Stillness([pose(0, degrees: 33), pose(0, degrees: 33), pose(0, degrees: 33.001)], distance: 0, angle: 0)
+    let stillness = Stillness([[pose(0, degrees: 33), pose(0, degrees: 33), pose(0, degrees: 33.001)]], distance: 0, angle: 0)
     #expect(stillness.isStill(from: 0, to: 1))
     #expect(!stillness.isStill(from: 0, to: 2))
-    let any = Stillness([pose(0), pose(0, degrees: 180)], distance: 0, angle: 180)
+    let any = Stillness([[pose(0), pose(0, degrees: 180)]], distance: 0, angle: 180)
     #expect(any.isStill(from: 0, to: 1))
   }
 
@@ -78,5 +78,16 @@ import TestSupport
     #expect(try Stillness.pauses(in: episode, longerThan: 2, distance: 0.01, angle: 2) == [0..<5])
     episode.streams = episode.streams.filter { $0.value.spec.kind.poseFrame == nil }
     #expect(throws: TakeFailure.self) { try Stillness.pauses(in: episode, longerThan: 2, distance: 0.01, angle: 2) }
+  }
+
+  /// Both cameras of two grippers have to stand still: the one moves at first, the other at last, and one of them begins later.
+  @Test func severalCamerasStandStillTogether() {
+    let left = [nil, pose(0), pose(1), pose(2), pose(2), pose(2), pose(2)]
+    let right = [pose(0), pose(0), pose(0), pose(0), pose(0), pose(3), pose(3)]
+    let both = Stillness([left, right], distance: 0.25, angle: 10)
+    #expect(both.lastBeforeMotion == 1 && both.firstAfterMotion == 5)
+    let times = (0..<7).map { Timestamp(nanoseconds: Int64($0) * 1_000_000_000) }
+    #expect(both.pauses(at: times, longerThan: 1) == [0..<2, 3..<5, 5..<7])
+    #expect(Stillness([left], distance: 0.25, angle: 10).pauses(at: times, longerThan: 1) == [3..<7])
   }
 }

@@ -252,10 +252,13 @@ class Episode:
         if key not in self._keys("obs"):
             return None
         stream, stored, meta = self[key], None, self._group("meta")
+        # Of a joined take, each member's first camera has intrinsics of its own.
+        prefix = f"{stream.attrs['member']}_" if "member" in stream.attrs else ""
+        first = min((name for name in self.cameras if name.startswith(prefix)), default=None)
         if find(meta, f"{key}_intrinsics") is not None:
             stored = f"{key}_intrinsics"
-        elif stream.kind == "image" and stream.camera == min(self.cameras, default=None) and find(meta, "intrinsics") is not None:
-            stored = "intrinsics"
+        elif stream.kind == "image" and stream.camera == first and find(meta, f"{prefix}intrinsics") is not None:
+            stored = f"{prefix}intrinsics"
         elif stream.kind == "confidence" and stream.camera is not None:
             depth = self.cameras[stream.camera].depth
             return self.intrinsics(depth) if depth is not None and self[depth].shape == stream.shape else None
@@ -428,13 +431,17 @@ class Episode:
             if stream.camera is not None and stream.kind in ("image", "depth", "confidence"):
                 streams.setdefault(stream.camera, {}).setdefault(stream.kind, stream)
         matrices = json_object(self._group("data"), "camera_info")
-        axes = next((found for key in self.keys() if (found := text(self[key].dataset, "camera_axes"))), None)
+        # Of a joined take, each member has poses of its own.
+        axes: dict[str | None, str] = {}
+        for stream in map(self.__getitem__, self.keys()):
+            if found := text(stream.dataset, "camera_axes"):
+                axes.setdefault(stream.attrs.get("member"), found)
         cameras = {}
         for name, kinds in sorted(streams.items()):
             main = kinds.get("image") or kinds.get("depth") or next(iter(kinds.values()))
             names = {kind: kinds[kind].name if kind in kinds else None for kind in ("image", "depth", "confidence")}
             matrix = self._matrix(matrices.get(main.name))
-            cameras[name] = Camera(name, names["image"], names["depth"], names["confidence"], main.shape[2], main.shape[1], matrix, axes)
+            cameras[name] = Camera(name, names["image"], names["depth"], names["confidence"], main.shape[2], main.shape[1], matrix, axes.get(main.attrs.get("member")))
         return cameras
 
     def _matrix(self, info: Any) -> NDArray[np.float64] | None:

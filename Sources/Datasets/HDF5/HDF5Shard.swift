@@ -125,7 +125,7 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
       moments[index].merge(cell.moments)
       // Rows that share an unreadable sample count as one finding.
       let isSame = rowsStored > 0 && raster.rows[rowsStored] == raster.rows[rowsStored - 1]
-      if !isSame { for finding in cell.findings { findings.note(finding) } }
+      if !isSame { for finding in cell.findings { findings.note(finding, of: raster.stream.spec.member) } }
       if raster.stream.spec.kind == .image, !cell.isReadable, let finding = cell.findings.first { try checkReadable(index, finding) }
     }
     if let reading = row.image { readings.add(reading) }
@@ -176,8 +176,11 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     var digests = [Digest?](repeating: nil, count: layout.arrays.count)
     for (array, planned) in layout.arrays.enumerated() where planned.digestOf == .rows { digests[array] = Digest.of(rowDigests[array]) }
     for column in layout.columns { digests[column.array] = try columns.write(column, to: datasets[column.array]) }
+    let isJoined = layout.episode.streams.values.contains { $0.spec.member != nil }
     findings = columns.findings.reduce(into: findings) { all, finding in
-      if !all.contains(where: { $0.code == finding.code }) { all.append(finding) }
+      if !all.contains(where: { $0.code == finding.code && $0.file == finding.file || $0.code == finding.code && !isJoined }) {
+        all.append(finding)
+      }
     }
     findings += layout.rasters.indices.compactMap { repetition(raster: $0) }
     let examined = edgeRows.withLock { $0 }.sorted { $0.key < $1.key }.map(\.value)

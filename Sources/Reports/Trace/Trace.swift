@@ -267,28 +267,14 @@ package struct Trace: Sendable {
   }
 
   private mutating func compareInputs(_ record: TakeRecord, _ files: Set<String>) {
-    // A take may be a single file, which is then one of its inputs.
-    let paths = Set(record.inputs.map(\.path))
-    func root(_ location: String, _ prefix: String = "") -> String {
-      let url = URL(fileURLWithPath: location)
-      return paths.contains(prefix + url.lastPathComponent) ? url.deletingLastPathComponent().path : location
-    }
-    let members = record.joinedPlaces
-    /// Where a file was; `nil` where that is not recorded.
-    func path(_ input: TakeRecord.Input) -> String? {
-      guard let location else { return nil }
-      guard !members.isEmpty else { return root(location) + "/" + input.path }
-      let parts = input.path.split(separator: "/", maxSplits: 1)
-      guard parts.count == 2, let place = members[String(parts[0])], DatasetFiles.isInside(place) else { return nil }
-      return root(location + "/" + place, parts[0] + "/") + "/" + parts[1]
-    }
-    for input in record.inputs {
+    let paths = location.map { record.inputPaths(at: $0) } ?? record.inputs.map { _ in nil }
+    for (input, path) in zip(record.inputs, paths) {
       if files.contains(input.path) {
-        inputs.append(TracedInput(input, at: path(input)))
+        inputs.append(TracedInput(input, at: path))
         continue
       }
       otherInputs += 1
-      guard let path = path(input), cause != .gone, DatasetFiles.isInside(input.path) else { continue }
+      guard let path, cause != .gone else { continue }
       // Digests of all files are what verify --inputs is for.
       let bytes = try? FileStamp.of(path).bytes
       if bytes == nil { isOtherGone = true } else if bytes != input.bytes { isOtherChanged = true }

@@ -52,9 +52,16 @@ package struct Join: Sendable, Equatable {
       }
       return choice
     }
+    func object(_ key: String) throws -> [(key: String, value: JSONValue)] {
+      guard let value = given[key] else { return [] }
+      guard let members = value.object else {
+        throw PipelineFileError("join.\(key)", "expected an object with the names of members, found \(value.kind)")
+      }
+      return members.sorted { $0.key < $1.key }
+    }
     by = try choice("by", by)
     incomplete = try choice("incomplete", incomplete)
-    for (name, pattern) in (given["members"]?.object ?? [:]).sorted(by: { $0.key < $1.key }) {
+    for (name, pattern) in try object("members") {
       let path = "join.members.\(name)"
       guard Self.isName(name) else {
         throw PipelineFileError(path, "expected a name of lowercase letters and digits that starts with a letter, as streams begin with it")
@@ -68,23 +75,23 @@ package struct Join: Sendable, Equatable {
       throw PipelineFileError(
         "join.members", "expected the name of each member and the pattern of its takes, such as {left: \"*-left\", right: \"*-right\"}")
     }
-    func known(_ name: String, _ path: String) throws {
-      guard members[name] == nil else { return }
-      throw PipelineFileError(
-        path,
-        "there is no member \(name); the members are \(members.keys.sorted().joined(separator: ", "))\(Spelling.hint(for: name, among: members.keys.sorted()))"
-      )
-    }
-    guard let reference = given["reference"].map({ $0.string ?? "" }) ?? members.keys.min() else { return }
-    try known(reference, "join.reference")
+    guard let reference = given["reference"].map({ $0.string ?? $0.canonicalText }) ?? members.keys.min() else { return }
+    if members[reference] == nil { throw unknown(reference, "join.reference") }
     self.reference = reference
-    for (name, seconds) in (given["offset"]?.object ?? [:]).sorted(by: { $0.key < $1.key }) {
-      try known(name, "join.offset.\(name)")
+    for (name, seconds) in try object("offset") {
+      if members[name] == nil { throw unknown(name, "join.offset.\(name)") }
       guard let number = seconds.double, number.magnitude <= Self.greatestOffset else {
         throw PipelineFileError("join.offset.\(name)", "expected seconds from -\(Int(Self.greatestOffset)) to \(Int(Self.greatestOffset))")
       }
       offset[name] = number
     }
+  }
+
+  /// The error for a name that no member has.
+  func unknown(_ name: String, _ path: String) -> PipelineFileError {
+    let names = members.keys.sorted()
+    return PipelineFileError(
+      path, "there is no member \(name); the members are \(names.joined(separator: ", "))\(Spelling.hint(for: name, among: names))")
   }
 
   /// Whether a name of a member matches `^[a-z][a-z0-9]*$`: streams are `<member>_<stream>`.

@@ -1,4 +1,4 @@
-package import Datasets
+import Datasets
 import Evidence
 import Model
 import Steps
@@ -9,7 +9,7 @@ import Steps
 /// A search makes it with the takes of a group, so it is no reader that a pipeline can name. Its options are what one take is joined from, and the
 /// record has them.
 struct JoinedTake: Reader {
-  static let name = "join"
+  static let name = TakeRecord.joiningReader
   static let summary = "Takes of several phones at the same time, as one"
 
   @StepOption("by the names of members: the place of the take below the folder of the group, its id, and its reader with all options")
@@ -50,13 +50,16 @@ struct JoinedTake: Reader {
     }
   }
 
+  /// The place of each member below the folder of the group.
+  var places: [String: String] { members.compactMapValues { $0["place"]?.string } }
+
   private func all() throws -> [Member] { try members.sorted { $0.key < $1.key }.map { try Member($0.key, $0.value) } }
 
   func recognize(_ place: TakePlace) throws -> Candidate? {
     Candidate(.certain, stem: place.name) { [root = place.location] in
       let found = try all().map { member in
-        let path = root.path + "/" + member.place
-        guard let kind = try Directory.kind(at: path) else {
+        let path = TakeRecord.path(of: member.place, in: root.path)
+        guard let kind = try Directory.kind(at: path, followingLinks: true) else {
           throw TakeFailure(.inputMissing, "the take of \(member.name) is no longer there", file: member.place)
         }
         let location = TakeLocation(path: path, isDirectory: kind == .directory)
@@ -87,7 +90,7 @@ struct JoinedTake: Reader {
     var labels: [String: JSONValue] = [:]
     for member in OpenedMember.byLabels(opened) {
       let shift = member.name == reference.name ? nil : try self.shift(member, to: reference, clock, &joined.findings)
-      if let shift, let finding = member.absence(from: timeline.frames, of: reference.name, shift) { joined.findings.append(finding) }
+      if let shift, let finding = try member.absence(from: timeline.frames, of: reference.name, shift) { joined.findings.append(finding) }
       joined.add(member, shift: shift, world: sharesWorld ? "session" : member.name)
       if let first = timeline.frames.timestamps.first, let own = member.source.frames.timestamps.first {
         labels.merge(member.labels(later: Double(own.advanced(by: shift?.nanoseconds ?? 0).since(first)) / 1e9)) { own, _ in own }
@@ -98,6 +101,7 @@ struct JoinedTake: Reader {
     if let archived = take.inputs.members.first(where: { $0.name == reference.name }).flatMap({ LabelFile.archived($0.inputs) }) {
       joined.details[LabelDetails.archive] = archived(joined.id)
     }
+    for member in opened { joined.memberEvidence[member.name] = member.source.evidence }
     joined.dependsOnKeys = opened.contains { $0.source.dependsOnKeys }
     return joined
   }
@@ -169,14 +173,6 @@ struct JoinedTake: Reader {
   }
 }
 
-extension TakeRecord {
-  /// The places of the members of a joined take below its folder; empty for any other.
-  package var joinedPlaces: [String: String] {
-    guard let opened = steps.first, opened.name == JoinedTake.name else { return [:] }
-    return (opened.options["members"]?.object ?? [:]).compactMapValues { $0["place"]?.string }
-  }
-}
-
 /// What is added to a member's times to get the reference's clock, and how exact that is (ns).
 private struct Shift {
   var nanoseconds: Int64
@@ -235,8 +231,9 @@ private struct OpenedMember {
   /// Phones start and stop one after the other, by so many nanoseconds.
   private static let apart: Int64 = 500_000_000
 
-  /// The finding that the member has no frames in a part of the rows' time, or in all of it.
-  func absence(from rows: Episode.Frames, of reference: String, _ shift: Shift) -> Finding? {
+  /// The finding that the member has no frames in a part of the rows' time. Throws `TakeFailure` where it has none in all of it: takes of one moment
+  /// share some time.
+  func absence(from rows: Episode.Frames, of reference: String, _ shift: Shift) throws -> Finding? {
     let times = source.frames.timestamps
     guard let first = times.first?.advanced(by: shift.nanoseconds), let last = times.last?.advanced(by: shift.nanoseconds),
       let begin = rows.timestamps.first, let end = rows.timestamps.last
@@ -244,7 +241,10 @@ private struct OpenedMember {
     func seconds(_ time: Int64) -> String { "\((Double(time) / 1e6).rounded() / 1000) s" }
     if first > end || last < begin {
       let words = first > end ? "begins \(seconds(first.since(end))) after" : "ends \(seconds(begin.since(last))) before"
-      return Finding(.samplesOutside, "\(name) \(words) the frames of \(reference); its rows are masked", field: name)
+      throw TakeFailure(
+        .joinClock,
+        "\(name) \(words) the frames of \(reference), and takes of one moment share some time; join: {offset: {\(name): …}} corrects a clock"
+      )
     }
     let missing = [(first.since(begin), "begins", "after the first"), (end.since(last), "ends", "before the last")]
       .filter { $0.0 > Self.apart }.map { "\($0.1) \(seconds($0.0)) \($0.2) frame" }
@@ -255,10 +255,8 @@ private struct OpenedMember {
 
   /// A finding of the member, as one of the joined take.
   func named(_ finding: Finding) -> Finding {
-    var own = finding
-    own.file = own.file.map { $0.hasPrefix("\(name)/") ? $0 : "\(name)/\($0)" }
+    var own = finding.ofMember(name)
     if let field = own.field, source.streams[StreamName(field)] != nil { own.field = StreamName(field).of(name).rawValue }
-    if own.file == nil, own.field == finding.field { own.message = "\(name): \(own.message)" }
     return own
   }
 }
@@ -324,7 +322,9 @@ extension Episode {
     for (row, time) in frames.timestamps.enumerated() {
       let before = next
       while next < times.count, times[next] <= time { next += 1 }
-      if member.quality[before..<next].contains(where: { $0.contains(.poseJump) }) { frames.quality[row].insert(.poseJump) }
+      // A jump before the first row leads to no row.
+      let jumps = row > 0 && member.quality[before..<next].contains { $0.contains(.poseJump) }
+      if jumps { frames.quality[row].insert(.poseJump) }
       guard let nearest = [next - 1, next].filter(times.indices.contains).min(by: { abs($0, time, times) < abs($1, time, times) }) else {
         continue
       }

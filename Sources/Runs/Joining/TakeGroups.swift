@@ -11,28 +11,40 @@ struct TakeGroups {
   /// Folders that have the takes of one group only, so that a file of labels in them is that of the group.
   private(set) var folders: Set<String> = []
 
-  init(_ join: Join, _ takes: [TakeSearch.Found]) {
+  /// - Parameter inputs: The paths of the inputs: a file outside of them is nobody's.
+  init(_ join: Join, _ takes: [TakeSearch.Found], inputs: [String]) {
     (self.join, all) = (join, takes)
     var groups: [Key: [String: [Int]]] = [:]
     for (index, take) in takes.enumerated() {
+      // An archive that the folder of its name was made of is no second take of the member.
+      if take.duplicateFolder != nil {
+        found.append(alone(take, "the folder of its name may have the same files"))
+        continue
+      }
       switch member(of: take) {
       case .success(let (key, member)): groups[key, default: [:]][member, default: []].append(index)
       case .failure(let reason) where reason.isAmbiguous: found.append(ambiguous(take, reason.words))
       case .failure(let reason): found.append(alone(take, reason.words))
       }
     }
-    for (key, group) in groups {
-      for (folder, part) in divided(group) { add(part, folder.map { key.name.isEmpty ? $0 : key.name } ?? key.name) }
+    for (key, group) in groups.sorted(by: { $0.key.key < $1.key.key }) {
+      for part in divided(group) { add(part, key.name) }
     }
-    folders = Set(found.filter(isJoin).map(\.location.path)).filter { folder in
-      takes.allSatisfy { take in
-        !take.location.path.hasPrefix(folder + "/")
-          || found.contains { isJoin($0) && $0.location.path == folder && $0.companions.contains(take.location.path) }
-      } && found.count { isJoin($0) && $0.location.path == folder } == 1
+    let joined = Dictionary(grouping: found.filter { $0.reader is JoinedTake }, by: \.location.path)
+    var held: [String: Int] = [:]
+    for take in takes {
+      var folder = URL(fileURLWithPath: take.location.path)
+      while folder.pathComponents.count > 1 {
+        folder.deleteLastPathComponent()
+        if joined[folder.path] != nil { held[folder.path, default: 0] += 1 }
+      }
     }
+    folders = Set(
+      joined.filter { folder, groups in
+        inputs.contains { folder == $0 || folder.hasPrefix($0 + "/") } && groups.count == 1
+          && (groups[0].reader as? JoinedTake)?.members.count == held[folder]
+      }.keys)
   }
-
-  private func isJoin(_ take: TakeSearch.Found) -> Bool { take.reader is JoinedTake }
 
   /// What the takes of a group have in common, and its id.
   private struct Key: Hashable {
@@ -63,23 +75,31 @@ struct TakeGroups {
       return .success((Key(key: session.key, name: session.name), match.name))
     case .name:
       let name = match.parts.joined().trimmingCharacters(in: CharacterSet(charactersIn: "-_. "))
-      return .success((Key(key: match.parts.joined(separator: "\0"), name: name), match.name))
+      return .success((Key(key: name, name: name), match.name))
     }
   }
 
-  /// The same, by folder, where a member has several takes of a name and every folder has at most one of each.
-  private func divided(_ group: [String: [Int]]) -> [(folder: String?, group: [String: [Int]])] {
-    if group.values.allSatisfy({ $0.count == 1 }) { return [(nil, group)] }
-    var byFolder: [String: [String: [Int]]] = [:]
-    for (member, takes) in group {
-      for take in takes {
-        byFolder[URL(fileURLWithPath: all[take].location.path).deletingLastPathComponent().path, default: [:]][member, default: []].append(
-          take)
+  /// The same, by folder, where a member has several takes of a name, every folder has at most one of each, and a folder has several members.
+  private func divided(_ group: [String: [Int]]) -> [[String: [Int]]] {
+    if group.values.allSatisfy({ $0.count == 1 }) { return [group] }
+    // A phone's files may be in folders of their own, so that the folder of a group is above them.
+    for height in 1...Self.highest {
+      var byFolder: [String: [String: [Int]]] = [:]
+      for (member, takes) in group {
+        for take in takes {
+          var folder = URL(fileURLWithPath: all[take].location.path)
+          for _ in 0..<height { folder.deleteLastPathComponent() }
+          byFolder[folder.path, default: [:]][member, default: []].append(take)
+        }
       }
+      let isClear =
+        byFolder.values.allSatisfy { $0.values.allSatisfy { $0.count == 1 } }
+        && (join.members.count == 1 || byFolder.values.contains { $0.count > 1 })
+      if isClear { return byFolder.sorted { $0.key < $1.key }.map(\.value) }
     }
-    let isClear = byFolder.values.allSatisfy { part in part.count > 1 && part.values.allSatisfy { $0.count == 1 } }
-    return isClear ? byFolder.sorted { $0.key < $1.key }.map { (URL(fileURLWithPath: $0).lastPathComponent, $1) } : [(nil, group)]
+    return [group]
   }
+  private static let highest = 4
 
   private mutating func add(_ group: [String: [Int]], _ name: String) {
     let takes = group.flatMap { member, indices in indices.map { (member: member, take: all[$0]) } }
@@ -106,7 +126,7 @@ struct TakeGroups {
     var reader = reader
     let root = Self.commonFolder(takes.map(\.take.location.path))
     for (member, take) in takes {
-      let place = String(take.location.path.dropFirst(root.count + 1))
+      let place = String(take.location.path.dropFirst(root == "/" ? 1 : root.count + 1))
       reader.members[member] = JoinedTake.Member(name: member, place: place, id: take.id, reader: take.reader).json
     }
     let id = name.isEmpty ? URL(fileURLWithPath: root).lastPathComponent : name

@@ -41,6 +41,14 @@ extension Episode {
     set { extensions[BundleEvidence.self] = newValue }
   }
 
+  /// The same of each member of a joined take that has some.
+  package var memberEvidence: [String: BundleEvidence] {
+    get { extensions[MemberEvidence.self]?.all ?? [:] }
+    set { extensions[MemberEvidence.self] = newValue.isEmpty ? nil : MemberEvidence(all: newValue) }
+  }
+
+  private struct MemberEvidence: Sendable { var all: [String: BundleEvidence] }
+
   /// Result of checking the evidence; set by `verify-hash-chain`.
   package var verification: BundleVerification? {
     get { extensions[BundleVerification.self] }

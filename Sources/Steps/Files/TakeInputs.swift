@@ -295,7 +295,6 @@ package final class TakeInputs: Sendable {
 
   /// The bytes of a file that no reader has asked for, in the folder of a take in an archive; `nil` for others. Throws `TakeFailure`.
   package func archived(_ name: String, limit: Int) throws -> [UInt8]? {
-    for member in members { if let found = try member.inputs.archived(name, limit: limit) { return found } }
     guard let archive else { return nil }
     let path = archiveRoot.isEmpty ? name : "\(archiveRoot)/\(name)"
     guard let member = archive.members.first(where: { $0.path == path }) else { return nil }

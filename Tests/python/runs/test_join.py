@@ -7,9 +7,13 @@ import shutil
 import h5py
 import numpy as np
 import pytest
+import takeset as takeset_package
+import zarr
 from geometry_oracle import matrices
 from images import frame_code
+from lerobot_datasets import export
 from outputs import codes, manifest
+from scipy.spatial.transform import Rotation
 
 MEMBERS = {"left": "*-left", "right": "*-right", "head": "*-head"}
 SKEWS = {"left": 0.083, "right": 0.3, "head": 0.02}
@@ -146,6 +150,8 @@ def test_the_dataset_is_sound_and_every_row_can_be_made_again(takeset, joined):
     assert takeset("verify", output).returncode == 0
     trace = takeset("trace", output, "--episode", "three", "--row", 20)
     assert trace.returncode == 0 and "left/left_rgb.mp4" in trace.stdout and "made again the same" in trace.stdout
+    inputs = takeset("verify", output, "--inputs")
+    assert inputs.returncode == 0, inputs.stdout
     assert "is missing" not in trace.stdout and "reproduced  yes" in trace.stdout
 
 
@@ -162,7 +168,7 @@ def test_bytes_depend_neither_on_jobs_nor_on_isolation_nor_on_the_path(takeset, 
         assert shards(tmp_path / str(number)) == shards(output)
     # Only what failed is tried again.
     again = takeset("run", moved, "-o", tmp_path / "1", "--pipeline", file)
-    assert "4 unchanged" in again.stdout, again.stdout
+    assert "3 unchanged" in again.stdout, again.stdout
 
 
 def test_a_member_that_comes_later_or_changes_makes_the_take_anew(takeset, session, tmp_path):
@@ -253,3 +259,180 @@ def test_steps_change_every_member_or_the_one_they_name(takeset, session, tmp_pa
     assert len(rows) > 20
     assert np.abs(data["actions"][:][rows, 9:12] - steps[:, :3, 3]).max() < 1e-5
     assert np.abs(data["actions"][:][rows, 12:18] - np.concatenate([steps[:, :3, 0], steps[:, :3, 1]], axis=1)).max() < 1e-5
+
+
+def test_the_hands_are_the_robots_of_umi(takeset, session, tmp_path):
+    steps = [{"resize-image": {"width": 224, "height": 224, "mode": "stretch"}}, {"actions": {"of": ["right", "left"]}}]
+    file = pipeline(tmp_path, {"members": MEMBERS, "reference": "head"}, *steps)
+    folder = session("three", "left", "right", "head", quirks=["skipped-frames"])
+    takeset("run", folder, "-o", tmp_path / "dataset", "--pipeline", file, check=0)
+    data, meta = demo(tmp_path / "dataset", "three")
+    complete = np.all([meta[f"streams/{key}/valid"][:] == 1 for key in ("left_pose", "right_pose", "left_camera_image", "right_camera_image")], axis=0)
+    complete &= np.all([meta[f"streams/{side}_ultrawide_image/valid"][:] == 1 for side in MEMBERS], axis=0)
+    names = {}
+    for keys in "umi", "iphumi":
+        options = ["--keys", "iphumi"] if keys == "iphumi" else []
+        takeset("export", tmp_path / "dataset", "--to", "zarr", "-o", tmp_path / keys, "--layout", "umi", *options, check=0)
+        with zarr.ZipStore(tmp_path / keys / "dataset.zarr.zip", mode="r") as store:
+            names[keys] = {key: array[:] for key, array in zarr.group(store)["data"].items()}
+    assert {key for key in names["iphumi"] if key.startswith("camera")} == {
+        f"camera_{side}_{camera}_rgb" for side in MEMBERS for camera in ("main", "ultrawide")}  # fmt: skip
+    for number, side in enumerate(("right", "left")):
+        poses = matrices(data[f"obs/{side}_pose"][:][complete])
+        assert len(poses) > 20
+        for found, prefix in (names["umi"], f"robot{number}"), (names["iphumi"], f"gripper_{side}"):
+            assert np.abs(found[f"{prefix}_eef_pos"] - poses[:, :3, 3]).max() < 1e-5
+            # UMI's cameras have OpenCV's axes.
+            expected = Rotation.from_matrix(poses[:, :3, :3] @ np.diag([1, -1, -1]))
+            assert (expected.inv() * Rotation.from_rotvec(found[f"{prefix}_eef_rot_axis_angle"])).magnitude().max() < 1e-5
+        images = data[f"obs/{side}_camera_image"][:][complete]
+        assert np.array_equal(names["umi"][f"camera{number}_rgb"], images) and np.array_equal(names["iphumi"][f"camera_{side}_main_rgb"], images)
+    assert np.array_equal(names["umi"]["camera2_rgb"], data["obs/head_camera_image"][:][complete])
+
+
+def test_python_knows_the_members_of_a_stream(joined):
+    _, output, _ = joined
+    episode = takeset_package.open(output)["three"]
+    _, meta = demo(output, "three")
+    for side in MEMBERS:
+        assert episode[f"{side}_pose"].attrs["member"] == side
+        assert np.array_equal(episode.intrinsics(f"{side}_camera_image"), meta[f"{side}_intrinsics"][:], equal_nan=True)
+        assert np.array_equal(episode.intrinsics(f"{side}_camera_depth"), meta[f"{side}_camera_depth_intrinsics"][:], equal_nan=True)
+    assert set(episode.cameras) == {f"{side}_{camera}" for side in MEMBERS for camera in ("camera", "ultrawide")}
+
+
+def test_a_group_keeps_its_id_when_its_folder_changes(takeset, session, tmp_path):
+    """The folder that holds all members becomes another one when a member arrives, or when all are moved."""
+    takes, output, late = tmp_path / "takes", tmp_path / "dataset", tmp_path / "late"
+    raw_export(session("two", "left", "head", seed=5), takes, "demo")
+    late.mkdir()
+    (takes / "demo_head").rename(late / "demo_head")
+    members = {"left": "*_left", "head": "*_head"}
+    run = ["run", takes, "-o", output, "--pipeline", pipeline(tmp_path, {"members": members, "incomplete": "keep"})]
+
+    def found():
+        return [(entry["id"], entry["outcome"], len(entry["inputs"])) for entry in manifest(output)["record"]["takes"]]
+
+    takeset(*run, check=0)
+    assert found() == [("demo", "written", 4)]
+    (late / "demo_head").rename(takes / "demo_head")
+    takeset(*run, check=0)
+    assert found() == [("demo", "written", 8)]
+    (takes / "monday").mkdir()
+    for name in "demo_left", "demo_head":
+        (takes / name).rename(takes / "monday" / name)
+    assert "1 unchanged" in takeset(*run, check=0).stdout and found() == [("demo", "written", 8)]
+    # What is gone does not take the others with it, until somebody says so.
+    (takes / "monday/demo_head").rename(late / "demo_head")
+    before = shards(output)
+    kept = takeset(*run)
+    assert kept.returncode == 3 and "there is no take of head any more" in kept.stderr
+    assert found() == [("demo", "written", 8)] and shards(output) == before
+    takeset(*run, "--prune", check=0)
+    assert found() == [("demo", "written", 4)]
+
+
+def test_the_same_groups_have_the_same_ids_in_every_run(takeset, session, tmp_path):
+    folder = session("two", "left", "head", seed=5)
+    for day in "abcdef":
+        shutil.copytree(folder, tmp_path / "takes" / day / "pick")
+    file = pipeline(tmp_path, {"members": {"left": "*-left", "head": "*-head"}})
+    found = []
+    for number in range(3):
+        takeset("run", tmp_path / "takes", "-o", tmp_path / f"{number}", "--pipeline", file, check=0)
+        found.append({name: one["location"] for name, one in manifest(tmp_path / f"{number}")["run"]["takes"].items()})
+    assert found[0] == found[1] == found[2] and set(found[0]) == {"pick", *(f"pick-{number}" for number in range(2, 7))}
+
+
+def test_labels_are_those_of_the_group(takeset, session, tmp_path):
+    folder = shutil.copytree(session("two", "left", "head", seed=5), tmp_path / "takes/two")
+    for side, task, voice in ("left", "fold", True), ("head", "pour", False):
+        document = json.loads((folder / f"{side}.json").read_text())
+        document |= {"taskNames": [task], "taskStartTimestamps": [document["rgbTimes"][12]], "taskEndTimestamps": [document["rgbTimes"][24]], "isVoiceHost": voice}
+        (folder / f"{side}.json").write_text(json.dumps(document))
+    file = pipeline(tmp_path, {"members": {"head": "*-head", "left": "*-left"}})
+    takeset("run", folder, "-o", tmp_path / "said", "--pipeline", file, check=0)
+    labels = takeset_package.open(tmp_path / "said")["two"].labels
+    truth = json.loads((folder / "truth.json").read_text())
+    # The left phone began 63 ms after the head's: its twelfth frame is at 0.2 s of its own.
+    begin = (truth["left"]["start_unix_ns"] - truth["head"]["start_unix_ns"] + truth["left"]["frame_time_ns"][12]) / 1e9
+    assert labels.task == "fold" and labels.segments[0].start == pytest.approx(begin, abs=0.0015)
+    (folder / "labels.json").write_text(json.dumps({"task": "stack"}))
+    takeset("run", folder, "-o", tmp_path / "beside", "--pipeline", file, check=0)
+    assert takeset_package.open(tmp_path / "beside")["two"].labels.task == "stack"
+
+
+def test_exports_of_one_phone_refuse_and_others_name_members(takeset, session, tmp_path):
+    file = pipeline(tmp_path, {"members": MEMBERS, "reference": "head"}, {"resize-image": {"width": 48, "height": 36}}, {"actions": {}})
+    takeset("run", session("three", "left", "right", "head", quirks=["skipped-frames"]), "-o", tmp_path / "dataset", "--pipeline", file, check=0)
+    for form in "tum", "kitti", "colmap", "nerfstudio", "ply":
+        refused = takeset("export", tmp_path / "dataset", "--to", form, "-o", tmp_path / form)
+        assert refused.returncode == 65 and "is for takes of one phone, and three have several (head, left, right)" in refused.stderr
+    takeset("export", tmp_path / "dataset", "--to", "aloha", "-o", tmp_path / "aloha", "--masked", "longest", check=0)
+    with h5py.File(next((tmp_path / "aloha").glob("*.hdf5"))) as episode:
+        assert episode["observations/qpos"].shape[1] == 14 and episode["action"].shape[1] == 18
+        assert {"left_camera", "right_camera", "head_camera"} <= set(episode["observations/images"])
+
+
+def test_takes_of_one_name_in_several_folders(takeset, session, tmp_path):
+    folder = session("two", "left", "head", seed=5)
+    for name in "day1/x-left", "day1/x-head", "day2/x-left":
+        side = name.split("-")[1]
+        (tmp_path / "takes" / name).mkdir(parents=True)
+        for file in folder.glob(f"{side}*"):
+            shutil.copy(file, tmp_path / "takes" / name / file.name.replace(side, f"x-{side}", 1))
+    file = pipeline(tmp_path, {"by": "name", "members": {"head": "*-head", "left": "*-left"}})
+    takeset("run", tmp_path / "takes", "-o", tmp_path / "dataset", "--pipeline", file, check=0)
+    found = [(entry["id"], entry["outcome"]) for entry in manifest(tmp_path / "dataset")["record"]["takes"]]
+    assert found == [("x", "written"), ("x-2", "rejected")]
+
+
+def test_takes_that_share_no_time_are_not_joined(takeset, session, tmp_path):
+    folder = shutil.copytree(session("two", "left", "head", seed=5), tmp_path / "two")
+    text = (folder / "left.json").read_text()
+    (folder / "left.json").write_text(text.replace("2026-02-18T", "2026-02-17T"))
+    assert text.count("2026-02-18T") > 100
+    file = pipeline(tmp_path, {"members": {"head": "*-head", "left": "*-left"}})
+    done = takeset("run", folder, "-o", tmp_path / "dataset", "--pipeline", file)
+    assert done.returncode == 3 and "left ends 86398." in done.stderr
+    assert "join-clock" in codes(manifest(tmp_path / "dataset")["record"]["takes"][0])
+
+
+def test_the_evidence_of_every_member_is_checked(takeset, tmp_path):
+    for side in "left", "right":
+        takeset("simulate", "realitycam-bundle", "-o", tmp_path / f"takes/b-{side}", "--seconds", 1, "--size", "96x72", check=0)
+    steps = [{"verify-hash-chain": {"require": "structure"}}, {"verify-depth": {}}]
+    run = ["run", tmp_path / "takes", "--pipeline", pipeline(tmp_path, {"by": "name", "members": {"left": "*-left", "right": "*-right"}}, *steps)]
+    takeset(*run, "-o", tmp_path / "sound", check=0)
+    members = manifest(tmp_path / "sound")["record"]["takes"][0]["details"]["members"]
+    assert {side: one["verification"]["chain"]["state"] for side, one in members.items()} == {"left": "sound", "right": "sound"}, members
+    shutil.rmtree(tmp_path / "takes/b-right")
+    takeset("simulate", "realitycam-bundle", "-o", tmp_path / "takes/b-right", "--seconds", 1, "--size", "96x72", "--fault", "chain-final", check=0)
+    rejected = takeset(*run, "-o", tmp_path / "broken", check=0)
+    assert "verify-hash-chain: right: the hash chain is broken" in rejected.stderr
+
+
+def test_damaged_samples_are_those_of_their_phone(takeset, tmp_path):
+    for side, frame in ("left", 2), ("right", 3):
+        folder = tmp_path / f"takes/s-{side}"
+        takeset("simulate", "stack-session", "-o", folder, "--seconds", 1, check=0)
+        sorted((folder / "rgb").iterdir())[frame].write_bytes(b"\xff\xd8 no image")
+    file = pipeline(tmp_path, {"by": "name", "members": {"left": "*-left", "right": "*-right"}})
+    takeset("run", tmp_path / "takes", "-o", tmp_path / "dataset", "--pipeline", file, check=0)
+    entry = manifest(tmp_path / "dataset")["record"]["takes"][0]
+    files = [found["file"] for found in entry["findings"] if found["code"] == "image-undecodable"]
+    assert len(files) == 2 and files[0].startswith("left/") and files[1].startswith("right/")
+
+
+def test_lerobot_names_features_after_members(takeset, session, tmp_path):
+    steps = [{"resize-image": {"width": 48, "height": 36}}, {"actions": {"of": ["right", "left"]}}, {"select": {"streams": [
+        f"{side}_{stream}" for side in MEMBERS for stream in ("camera_image", "ultrawide_image", "pose")]}}]  # fmt: skip
+    file = pipeline(tmp_path, {"members": MEMBERS, "reference": "head"}, *steps)
+    takeset("run", session("three", "left", "right", "head", quirks=["skipped-frames"]), "-o", tmp_path / "dataset", "--pipeline", file, check=0)
+    export(tmp_path / "dataset", tmp_path / "lerobot", "--task", "fold", "--fps", 60)
+    features = json.loads((tmp_path / "lerobot/meta/info.json").read_text())["features"]
+    images = {name.removeprefix("observation.images.") for name in features if name.startswith("observation.images.")}
+    assert images == {*MEMBERS, *(f"{side}_ultrawide" for side in MEMBERS)}
+    state, action = features["observation.state"]["names"], features["action"]["names"]
+    assert len(state) == 14 and state[0].startswith("right_pose") and state[7].startswith("left_pose")
+    assert len(action) == 18 and action[0].startswith("right_relative_position") and action[9].startswith("left_relative_position")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -185,7 +185,17 @@ def _episodes(dataset: Dataset, options: Options) -> list[Episode]:
 
 def _default_state(example: Episode, kinds: Mapping[str, str]) -> tuple[str, ...]:
     acting = example[ACTIONS].parts if "pose" not in kinds and ACTIONS in kinds else ()
+    hands = _acting_members(example, acting)
+    if hands:
+        return tuple(f"{hand}_{key}" for hand in hands for key in DEFAULT_STATE)
     return tuple(dict.fromkeys([*DEFAULT_STATE, *(key for key in acting if kinds.get(key) in VECTORS)]))
+
+
+def _acting_members(example: Episode, acting: Iterable[str]) -> list[str]:
+    """The members of a joined take that move, in the order of the actions."""
+    members = {str(example[key].attrs["member"]) for key in example if "member" in example[key].attrs}
+    found = [member for part in acting for member in members if part.startswith(f"{member}_")]
+    return list(dict.fromkeys(found)) or sorted(members - {"head"})
 
 
 def _cameras(example: Episode, kinds: Mapping[str, str]) -> dict[str, str]:
@@ -193,7 +203,9 @@ def _cameras(example: Episode, kinds: Mapping[str, str]) -> dict[str, str]:
     names = {}
     for key, kind in kinds.items():
         if kind in ("image", "depth"):
-            camera = example[key].camera
+            camera, member = example[key].camera, example[key].attrs.get("member")
+            # The camera `left_camera` of a joined take is `left`, and `left_ultrawide` stays.
+            camera = member if member is not None and camera == f"{member}_camera" else camera
             names[key] = plain(key if camera is None else camera + ("_depth" if kind == "depth" else ""))
     used = list(names.values())
     return {key: name if used.count(name) == 1 else plain(key) for key, name in names.items()}
