@@ -329,6 +329,7 @@ extension Journal.Entry.Contents {
     id.addMembers(to: &members)
     if let parts { members["parts"] = JSONValue(parts) }
     if let labels { members["labels"] = .string(labels) }
+    if let group { members["group"] = .string(group) }
     if firstRow != 0 { members["first_row_ns"] = .integer(firstRow) }
     if !added.isEmpty { members["added"] = .string(added.map(\.rawValue).joined(separator: " ")) }
     return .object(members)
@@ -374,6 +375,7 @@ extension Journal.Entry.Contents {
     framesRepeated = counts["frames_repeated"] ?? 0
     parts = counts["parts"]
     (labels, firstRow) = (strings["labels"], Int64(counts["first_row_ns"] ?? 0))
+    self.group = strings["group"]
     added = (strings["added"] ?? "").split(separator: " ").filter(StreamName.isName).map { StreamName(String($0)) }
     // Builds between 0.2.0 and 0.3.0 kept both in one text; their takes are converted again.
     if recording == nil, group?.dropLast(16).hasSuffix("\u{1F}") == true { throw IncompleteRecord(member: "recording") }

@@ -68,6 +68,8 @@ extension Journal.Entry {
     package var added: [StreamName] = []
     /// What the take's format and its steps in Python say of the episode, as canonical JSON; a file of labels is no input of a take.
     package var labels: String?
+    /// The name of the group of a joined take and the places of its members, as canonical JSON: `JoinedGroup.text`.
+    package var group: String?
     /// Nanoseconds from the take's first frame to the first row.
     package var firstRow: Int64 = 0
     /// Whether a folder with the archive's name was among the takes and was compared with it.

@@ -53,7 +53,8 @@ struct EpisodeTopics: Sendable {
 
   /// The streams whose rows are numbers: joints and actions, poses of several phones, and whatever else is not the camera's pose.
   static func vectors(of episode: ExportedEpisode) -> [StreamName] {
-    episode.streams { !$0.isRaster && $0.place == .observation }.map(\.name).filter { $0 != .pose }
+    episode.streams { !$0.isRaster && $0.place == .observation }
+      .filter { $0.stream.spec.kind.poseFrame == nil || $0.stream.spec.member != nil }.map(\.name)
       + (episode.episode.derived[.actions] == nil ? [] : [.actions])
   }
 

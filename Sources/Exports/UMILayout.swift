@@ -74,7 +74,7 @@ extension ReplayContents {
   ///
   /// Throws `ExportRefusal` for episodes without poses or images, or images of another size.
   static func umi(_ episodes: [ExportedEpisode], gripper option: String?, keys names: UMIKeys = .umi) throws -> ReplayContents {
-    var robots = episodes[0].hands.map { UMIRow.Robot(pose: $0.pose, member: $0.member) }
+    var robots = (episodes.first { !$0.hands.isEmpty } ?? episodes[0]).hands.map { UMIRow.Robot(pose: $0.pose, member: $0.member) }
     let without = episodes.filter { episode in
       episode.images.isEmpty || robots.isEmpty || robots.contains { episode.episode.streams[$0.pose]?.rows == nil }
     }.map(\.id)
@@ -101,7 +101,7 @@ extension ReplayContents {
       return ReplayKey(name: name, type: .uint8, shape: [umiSize.height, umiSize.width, 3], content: .raster(image.name))
     }
     for number in robots.indices {
-      let robot = robots[number], prefix = names == .umi ? "robot\(number)" : "gripper_\(robot.member ?? "")"
+      let robot = robots[number], prefix = Self.prefix(names, number, robot)
       func add(_ name: String, _ type: ScalarType, _ width: Int, _ part: UMIRow.Part) {
         keys.append(ReplayKey(name: "\(prefix)_\(name)", type: type, shape: [width], content: .umi(part, robot: number)))
       }
@@ -129,11 +129,14 @@ extension ReplayContents {
       contents.streams.append(gripper.stream)
       contents.elements[gripper.stream] = gripper.element
       let unit = episodes[0].episode.streams[gripper.stream]?.spec.unit ?? ""
-      if unit != "m" { contents.lost.append("The unit of robot\(number)_gripper_width is \(unit), and UMI takes it for meters.") }
+      if unit != "m" {
+        contents.lost.append("The unit of \(Self.prefix(names, number, robot))_gripper_width is \(unit), and UMI takes it for meters.")
+      }
     }
     if option == nil {
       contents.lost.append(
-        "\(robots.indices.map { "robot\($0)_gripper_width" }.joined(separator: ", ")) is 0, because no stream is named with --gripper.")
+        "\(robots.enumerated().map { "\(Self.prefix(names, $0, $1))_gripper_width" }.joined(separator: ", ")) is 0, because no stream is named with --gripper."
+      )
     }
     let observations = Set(episodes.flatMap { $0.streams { $0.place == .observation }.map(\.name) })
     contents.unplaced.formUnion(observations.subtracting(contents.streams))
@@ -148,6 +151,10 @@ extension ReplayContents {
       "UMI's configuration is for \(umiRate) rows per second, of which it takes every third; these are \(rates). Set its down-sampling "
         + "steps accordingly.")
     return contents
+  }
+
+  private static func prefix(_ keys: UMIKeys, _ number: Int, _ robot: UMIRow.Robot) -> String {
+    keys == .umi ? "robot\(number)" : "gripper_\(robot.member ?? "")"
   }
 
   /// A stream of images; the first of a member is its main camera's.

@@ -17,7 +17,8 @@ extension Examined {
       let isThroughout = bad.contains { $0.array.notFinite == $0.array.rows }
       let areAngles = bad.allSatisfy { $0.array.isAngles && $0.array.notFinite <= $0.array.masked }
       // Another phone of a joined take begins later, or ends earlier.
-      let isUnreached = kind.isPose && key != "actions" && bad.allSatisfy { $0.array.notFinite <= $0.array.masked }
+      let isUnreached =
+        kind.isPose && !["actions", StreamName.pose.rawValue].contains(key) && bad.allSatisfy { $0.array.notFinite <= $0.array.masked }
       let without =
         isUnreached
         ? Remedy("the phone has no pose there; record all phones for the whole episode, or leave these rows out")

@@ -86,6 +86,10 @@ package enum PipelineFile {
     }
     let join = try members["join"].flatMap { $0 == .null ? nil : try Join($0) }
     for (index, step) in transforms.enumerated() {
+      if join != nil, let option = step.optionOfOnePhone {
+        throw PipelineFileError(
+          "transforms[\(index)].\(type(of: step).name).\(option)", "it is for takes of one phone, and the pipeline joins those of several")
+      }
       guard let (option, names) = step.namedMembers else { continue }
       let path = "transforms[\(index)].\(type(of: step).name).\(option)"
       guard let join else {
@@ -120,12 +124,11 @@ package enum PipelineFile {
 
   /// Returns the reader with these options; those that are absent keep their defaults. Throws `PipelineFileError`.
   package static func reader(_ name: String, options: JSONValue) throws -> any Reader {
-    let path = "reader"
-    if name == JoinedTake.name { return try JoinedTake.decoded(over: options, at: path) }
+    if name == JoinedTake.name { return try JoinedTake.decoded(over: options, at: "reader") }
     guard let type = Registry.reader(name) else {
       throw unknown("reader", name, at: "reader", among: Registry.readers)
     }
-    return try type.decoded(over: options, at: path)
+    return try type.decoded(over: options, at: "reader")
   }
 
   private static func writer(_ value: JSONValue) throws -> any Writer {

@@ -42,6 +42,7 @@ extension Journal.Entry.Contents {
     (framesIn, framesRepeated, seconds) = (result.framesIn, result.framesRepeated, result.seconds)
     parts = result.parts
     hadDuplicateFolder = task.duplicateFolder != nil
+    group = task.joinedGroup?.text
   }
 
   /// The entry of a take that was not converted.

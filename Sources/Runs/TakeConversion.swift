@@ -27,6 +27,9 @@ package struct TakeTask: Codable, Sendable {
     self.reader = ReaderChoice(name: type(of: reader).name, options: reader.optionValues())
   }
 
+  /// The group of a joined take; `nil` for any other.
+  var joinedGroup: JoinedGroup? { reader.name == JoinedTake.name ? JoinedGroup(reader.options) : nil }
+
   /// The reader that the task names. Throws `PipelineFileError` if this version does not have it.
   func makeReader() throws -> any Reader { try PipelineFile.reader(reader.name, options: reader.options) }
 }

@@ -270,7 +270,13 @@ package struct TakeSearch: Sendable {
   /// Makes one take of those that the pipeline joins.
   private mutating func group(by join: Join) {
     let groups = TakeGroups(join, found, inputs: roots)
-    found = groups.found
+    found = groups.found.filter { Self.isUsable($0.id) }
+    for take in groups.found where !Self.isUsable(take.id) {
+      addUnmatched(
+        take.location.path,
+        TakeFailure(
+          .badName, "the name of the group of takes in it cannot be used as an id; expected 1 to 200 bytes without control characters"))
+    }
     for index in found.indices where groups.folders.contains(found[index].location.path) {
       let folder = found[index].location.path
       let files = ((try? Directory.members(of: folder)) ?? []).filter { LabelFile.isName($0.name) }
@@ -331,13 +337,10 @@ package struct TakeSearch: Sendable {
       use(id)
       return id
     }
-    let groups = Dictionary(grouping: found.filter { $0.reader is JoinedTake }, by: \.id).mapValues { Set($0.map(\.location.path)) }
     var claimed: Set<String> = []
     let known = found.map { take -> String? in
-      guard take.reader is JoinedTake else { return registry.id(of: take.location) }
-      let others = (groups[take.id] ?? []).subtracting([take.location.path])
-      let id = registry.id(ofGroup: take.id, in: take.location.path, others: others)
-      return id.flatMap { claimed.insert($0).inserted ? $0 : nil }
+      guard let reader = take.reader as? JoinedTake else { return registry.id(of: take.location) }
+      return registry.id(of: reader.joinedGroup, in: take.location.path).flatMap { claimed.insert($0).inserted ? $0 : nil }
     }
     known.compactMap(\.self).forEach(use)
     for (index, take) in found.enumerated() {

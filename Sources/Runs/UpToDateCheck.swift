@@ -32,21 +32,18 @@ struct UpToDateCheck: Sendable {
   func verdict(_ job: TakeJob, isCancelled: () -> Bool = { false }, log: (String) -> Void) throws -> Verdict {
     let changed = changedShards(of: job.task.id)
     let verdict = try compared(job, changed, isCancelled, log)
-    if case .stale = verdict, let gone = try goneMembers(job) {
-      return .kept("\(gone) of its group, and the episode with it stays until --prune")
-    }
+    if case .stale = verdict, let gone = goneMembers(job) { return .kept("\(gone); its episode stays until --prune") }
     guard case .stale(let reason) = verdict, let kept = additions(changed) else { return verdict }
     return .kept("\(reason ?? "it should be converted again"), but \(kept)")
   }
 
   /// Returns the members with which a group was written and which are gone, as a clause; `nil` where none is, or with `--prune`.
-  private func goneMembers(_ job: TakeJob) throws -> String? {
+  private func goneMembers(_ job: TakeJob) -> String? {
     guard !prunes, !replaces, let reader = job.reader as? JoinedTake, !reader.lacking.isEmpty,
-      let entry = earlier[job.task.id]?.first(where: { $0.outcome == .written })
+      let places = earlier[job.task.id]?.first(where: { $0.outcome == .written })?.joinedGroup?.places
     else { return nil }
-    let members = try TakeRecord(json: journal.record(of: entry.id.text)).joinedPlaces
-    let gone = reader.lacking.filter { members[$0] != nil }
-    return gone.isEmpty ? nil : "there is no take of \(gone.joined(separator: ", ")) any more"
+    let gone = reader.lacking.filter { places[$0] != nil }
+    return gone.isEmpty ? nil : "its group no longer has a take of \(gone.joined(separator: ", "))"
   }
 
   /// Returns the reason why a take's episodes are not deleted: something was added to their shards. `nil` where nothing was, or with
@@ -68,11 +65,7 @@ struct UpToDateCheck: Sendable {
     guard job.task.duplicateFolder == nil, let inputs = job.inputs, let stamp = job.stamp,
       let entries = complete(earlier[job.task.id] ?? []), entries.allSatisfy({ isSame($0, job.task) })
     else { return .stale(nil) }
-    if let reader = job.reader as? JoinedTake, let entry = entries.first,
-      try TakeRecord(json: journal.record(of: entry.id.text)).joinedPlaces != reader.places
-    {
-      return .stale("its members lie elsewhere")
-    }
+    if entries.contains(where: { $0.joinedGroup?.places != job.task.joinedGroup?.places }) { return .stale("its members lie elsewhere") }
     /// Sentences about shards that another program has written to.
     var notes: [EpisodeID: String] = [:]
     for entry in entries {

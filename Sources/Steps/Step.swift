@@ -95,6 +95,8 @@ package protocol Transform: Step {
   static var makesGrid: Bool { get }
   /// The option that names members of takes of several phones, and their names; `nil` where none does.
   var namedMembers: (option: String, names: [String])? { get }
+  /// An option that is given and that takes of several phones cannot have; `nil` where there is none.
+  var optionOfOnePhone: String? { get }
   /// Whether it concerns the dataset's index alone: it is no part of a take's conversion and is never applied to one.
   static var concernsIndexOnly: Bool { get }
   /// The transformed episode. Throws `Rejection` to reject the take.
@@ -108,6 +110,7 @@ extension Transform {
   package static var makesGrid: Bool { false }
   package static var concernsIndexOnly: Bool { false }
   package var namedMembers: (option: String, names: [String])? { nil }
+  package var optionOfOnePhone: String? { nil }
   package var changesImages: Bool { false }
   package var readsSamples: Bool { false }
 }

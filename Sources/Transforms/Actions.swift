@@ -87,6 +87,7 @@ package struct Actions: Transform {
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var acting = episode
     let members = try self.members(of: episode)
+    if namesMembers, members == [nil] { acting.noteUnused(of, in: "of", of: Self.self, before: episode) }
     var (parts, named): ([ActionPart], [ActionPart]) = ([], [])
     if kind == .none { acting.noteUnused(of, in: "of", of: Self.self, before: episode) }
     func append(_ option: String, _ stream: String, as part: String, isDelta: Bool = false, inRadians: Bool = false) throws {
@@ -153,10 +154,10 @@ package struct Actions: Transform {
   /// The members whose motion is the action; one without a name for a take of one phone. Throws `TakeFailure` where the take lacks one.
   private func members(of episode: Episode) throws -> [String?] {
     let all = Set(episode.streams.values.compactMap(\.spec.member)).sorted()
-    if namesMembers {
+    // A take that no group took in is of one phone.
+    if namesMembers, !all.isEmpty {
       if let other = of.first(where: { !all.contains($0) }) {
-        let known = all.isEmpty ? "it is of one phone" : "it has \(all.joined(separator: ", "))"
-        throw TakeFailure(.streamMissing, "of: the take has no member \(other); \(known)")
+        throw TakeFailure(.streamMissing, "of: the take has no member \(other); it has \(all.joined(separator: ", "))")
       }
       return of
     }

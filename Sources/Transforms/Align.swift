@@ -30,6 +30,7 @@ package struct Align: Transform {
   var latency: [String: Double] = [:]
 
   package static var occursOnce: Bool { true }
+  package var optionOfOnePhone: String? { referenceCompatible ? "reference-compatible" : correlateJoints ? "correlate-joints" : nil }
   package static var aligns: Bool { true }
 
   package init() {}

@@ -59,7 +59,7 @@ package struct PoseFrameChange: MemberTransform {
   /// Changes the frame of every stream of poses; the change applies to each row after interpolation.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var moved = episode
-    for (name, stream) in episode.streams {
+    for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) {
       guard var frame = stream.spec.kind.poseFrame else { continue }
       var change = PoseChange()
       if let target = axes?.cameraAxes, target != frame.cameraAxes {

@@ -100,7 +100,7 @@ struct Stillness {
       // A camera that has no pose at the start is where it is seen first.
       let moved =
         paths.compactMap { poses in
-          let first = poses[start...].lazy.compactMap(\.self).first
+          guard let first = poses[start...].lazy.compactMap(\.self).first else { return nil }
           return poses.indices[(start + 1)...].first { !isStill(first, poses[$0]) }
         }.min() ?? hasPose.count
       let last = hasPose[..<moved].lastIndex(of: true) ?? start

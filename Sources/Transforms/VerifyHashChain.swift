@@ -63,6 +63,7 @@ package struct VerifyHashChain: Transform {
       } catch let rejection as Rejection {
         verified.dependsOnKeys = true
         verified.findings += (rejection.episode?.findings ?? []).map { $0.ofMember(member) }
+        if let verification = rejection.episode?.verification { verified.setDetail("verification", verification.json, of: member) }
         throw Rejection(rejection.code, "\(member): \(rejection.message)", episode: verified)
       }
     }

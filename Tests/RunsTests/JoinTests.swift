@@ -48,6 +48,13 @@ import Testing
     #expect(throws: PipelineFileError.self) { try PipelineFile.parse("{version: 1, reader: {name: join}, transforms: [align]}") }
   }
 
+  @Test(arguments: ["reference-compatible", "correlate-joints"]) func clocksOfOnePhoneAreNotOfSeveral(_ option: String) {
+    let error = #expect(throws: PipelineFileError.self) {
+      try PipelineFile.parse("{version: 1, join: {members: {left: l*}}, transforms: [align: {\(option): true}]}")
+    }
+    #expect(error?.path == "transforms[0].align.\(option)")
+  }
+
   @Test func membersActOnlyWhereTakesAreJoined() throws {
     for (step, path) in [("actions: {of: [left]}", "actions.of"), ("crop: {aspect: 1, member: left}", "crop.member")] {
       let error = #expect(throws: PipelineFileError.self) { try PipelineFile.parse("{version: 1, transforms: [align, {\(step)}]}") }

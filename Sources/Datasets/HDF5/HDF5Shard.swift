@@ -178,9 +178,8 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
     for column in layout.columns { digests[column.array] = try columns.write(column, to: datasets[column.array]) }
     let isJoined = layout.episode.streams.values.contains { $0.spec.member != nil }
     findings = columns.findings.reduce(into: findings) { all, finding in
-      if !all.contains(where: { $0.code == finding.code && $0.file == finding.file || $0.code == finding.code && !isJoined }) {
-        all.append(finding)
-      }
+      let isKnown = all.contains { $0.code == finding.code && (!isJoined || $0.file == finding.file && $0.message == finding.message) }
+      if !isKnown { all.append(finding) }
     }
     findings += layout.rasters.indices.compactMap { repetition(raster: $0) }
     let examined = edgeRows.withLock { $0 }.sorted { $0.key < $1.key }.map(\.value)

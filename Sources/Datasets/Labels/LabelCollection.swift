@@ -129,6 +129,8 @@ package struct LabelCollection: Sendable {
   private mutating func readBeside(_ entry: Journal.Entry, _ members: [Directory.Member]?) -> Beside {
     let location = entry.location
     if members?.isEmpty == true { return .none }
+    // The folder of a joined take may be that of others, too.
+    if members == nil, entry.joinedGroup != nil { return .unknown }
     do {
       guard let kind = try Directory.kind(at: location) else { return .unknown }
       let start = kind == .directory ? "\(location)/labels" : URL(fileURLWithPath: location).deletingPathExtension().path + ".labels"

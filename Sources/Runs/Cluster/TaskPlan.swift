@@ -70,10 +70,11 @@ package struct TaskPlan: Sendable {
       if let list = try earlierList(path) {
         try list.forEach { _, task in
           if entries[task.id] != nil { return }
-          entries[task.id] = Journal.Entry(
-            .init(
-              id: EpisodeID(take: task.id), location: task.location.path, pipeline: list.head.pipelineDigest,
-              toolVersion: list.head.toolVersion, outcome: .failed, reader: task.reader.name))
+          var entry = Journal.Entry.Contents(
+            id: EpisodeID(take: task.id), location: task.location.path, pipeline: list.head.pipelineDigest,
+            toolVersion: list.head.toolVersion, outcome: .failed, reader: task.reader.name)
+          entry.group = task.joinedGroup?.text
+          entries[task.id] = Journal.Entry(entry)
         }
       }
     } catch {

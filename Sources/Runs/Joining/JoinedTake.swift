@@ -14,6 +14,7 @@ struct JoinedTake: Reader {
 
   @StepOption("by the names of members: the place of the take below the folder of the group, its id, and its reader with all options")
   var members: [String: JSONValue] = [:]
+  @StepOption("what the takes have in common") var group = ""
   @StepOption("the member whose frames are the rows") var reference = ""
   @StepOption("added to the times of a member (seconds)") var offset: [String: Double] = [:]
   @StepOption("members of which the group has no take") var lacking: [String] = []
@@ -29,7 +30,6 @@ struct JoinedTake: Reader {
     var place: String
     var id: String
     var reader: any Reader
-    var episode: Episode?
 
     var json: JSONValue {
       var options = reader.optionValues().object ?? [:]
@@ -50,15 +50,15 @@ struct JoinedTake: Reader {
     }
   }
 
-  /// The place of each member below the folder of the group.
-  var places: [String: String] { members.compactMapValues { $0["place"]?.string } }
+  /// What was joined, as the journal keeps it.
+  var joinedGroup: JoinedGroup { JoinedGroup(["group": .string(group), "members": .object(members)]) }
 
   private func all() throws -> [Member] { try members.sorted { $0.key < $1.key }.map { try Member($0.key, $0.value) } }
 
   func recognize(_ place: TakePlace) throws -> Candidate? {
     Candidate(.certain, stem: place.name) { [root = place.location] in
       let found = try all().map { member in
-        let path = TakeRecord.path(of: member.place, in: root.path)
+        let path = JoinedGroup.path(of: member.place, in: root.path)
         guard let kind = try Directory.kind(at: path, followingLinks: true) else {
           throw TakeFailure(.inputMissing, "the take of \(member.name) is no longer there", file: member.place)
         }

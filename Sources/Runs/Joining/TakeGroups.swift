@@ -130,6 +130,7 @@ struct TakeGroups {
       reader.members[member] = JoinedTake.Member(name: member, place: place, id: take.id, reader: take.reader).json
     }
     let id = name.isEmpty ? URL(fileURLWithPath: root).lastPathComponent : name
+    reader.group = id
     var found = TakeSearch.Found(id: id, location: TakeLocation(path: root, isDirectory: true), reader: reader)
     found.companions = takes.flatMap { [$0.take.location.path] + $0.take.companions }
     found.findings = takes.flatMap { member, take in

@@ -166,9 +166,10 @@ def test_bytes_depend_neither_on_jobs_nor_on_isolation_nor_on_the_path(takeset, 
     for number, options in enumerate((["--jobs", 1], ["--jobs", 7], ["--isolate", "always"], ["--isolate", "never"])):
         takeset("run", moved if number else takes, "-o", tmp_path / str(number), "--pipeline", file, *options)
         assert shards(tmp_path / str(number)) == shards(output)
+        assert manifest(tmp_path / str(number))["record"] == manifest(output)["record"]
     # Only what failed is tried again.
     again = takeset("run", moved, "-o", tmp_path / "1", "--pipeline", file)
-    assert "3 unchanged" in again.stdout, again.stdout
+    assert "4 unchanged, 1 failed" in again.stdout, again.stdout
 
 
 def test_a_member_that_comes_later_or_changes_makes_the_take_anew(takeset, session, tmp_path):
@@ -326,7 +327,7 @@ def test_a_group_keeps_its_id_when_its_folder_changes(takeset, session, tmp_path
     (takes / "monday/demo_head").rename(late / "demo_head")
     before = shards(output)
     kept = takeset(*run)
-    assert kept.returncode == 3 and "there is no take of head any more" in kept.stderr
+    assert kept.returncode == 3 and "its group no longer has a take of head" in kept.stderr
     assert found() == [("demo", "written", 8)] and shards(output) == before
     takeset(*run, "--prune", check=0)
     assert found() == [("demo", "written", 4)]
@@ -436,3 +437,45 @@ def test_lerobot_names_features_after_members(takeset, session, tmp_path):
     state, action = features["observation.state"]["names"], features["action"]["names"]
     assert len(state) == 14 and state[0].startswith("right_pose") and state[7].startswith("left_pose")
     assert len(action) == 18 and action[0].startswith("right_relative_position") and action[9].startswith("left_relative_position")
+
+
+def test_another_recording_of_the_same_name_is_another_take(takeset, session, tmp_path):
+    """A dataset that grows day by day: the episodes of other days stay, and the same ones are known again."""
+    for day, seed in ("day1", 5), ("day2", 6):
+        shutil.copytree(session(f"pick{seed}", "left", "head", seed=seed), tmp_path / day / "pick")
+    run = ["-o", tmp_path / "dataset", "--pipeline", pipeline(tmp_path, {"members": {"left": "*-left", "head": "*-head"}})]
+    takeset("run", tmp_path / "day1", *run, check=0)
+    first = shards(tmp_path / "dataset")
+    takeset("run", tmp_path / "day2", *run, check=0)
+    both = shards(tmp_path / "dataset")
+    assert set(both) == {"pick.h5", "pick-2.h5"} and both["pick.h5"] == first["pick.h5"] != both["pick-2.h5"]
+    for days in (["day1", "day2"], ["day2"], ["day2", "day1"]):
+        takeset("run", *(tmp_path / day for day in days), *run, check=0)
+        assert shards(tmp_path / "dataset") == both
+    # A folder that is moved as a whole keeps its id, and no other takes it.
+    (tmp_path / "day2").rename(tmp_path / "later")
+    takeset("run", tmp_path / "later", *run, check=0)
+    assert shards(tmp_path / "dataset") == both
+
+
+def test_a_name_that_ends_in_a_number_is_a_name(takeset, session, tmp_path):
+    run = ["run", tmp_path / "takes", "-o", tmp_path / "dataset", "--pipeline", pipeline(tmp_path, {"members": {"left": "*_left", "head": "*_head"}})]
+    raw_export(session("pick5", "left", "head", seed=5), tmp_path / "takes", "pick-2")
+    takeset(*run, check=0)
+    first = shards(tmp_path / "dataset")
+    raw_export(session("pick6", "left", "head", seed=6), tmp_path / "takes", "pick")
+    takeset(*run, check=0)
+    both = shards(tmp_path / "dataset")
+    assert set(both) == {"pick.h5", "pick-2.h5"} and both["pick-2.h5"] == first["pick-2.h5"]
+
+
+def test_takes_alone_and_names_that_cannot_be(takeset, session, tmp_path):
+    shutil.copytree(session("two", "left", "head", seed=5), tmp_path / "takes" / "a\nb")
+    shutil.copytree(session("two", "left", "head", seed=5), tmp_path / "takes" / "sound")
+    for file in (tmp_path / "takes/sound").glob("head*"):
+        file.unlink()
+    file = pipeline(tmp_path, {"members": {"left": "*-left", "head": "*-head"}, "incomplete": "alone"}, {"actions": {"of": ["left"]}})
+    done = takeset("run", tmp_path / "takes", "-o", tmp_path / "dataset", "--pipeline", file)
+    entries = {entry["id"]: entry for entry in manifest(tmp_path / "dataset")["record"]["takes"]}
+    assert done.returncode == 3 and entries["sound-left"]["outcome"] == "written" and "join-alone" in codes(entries["sound-left"])
+    assert len(entries) > 1 and all(entry["outcome"] == "failed" and "bad-name" in codes(entry) for name, entry in entries.items() if name != "sound-left")
