@@ -80,7 +80,7 @@ package struct ExportedEpisode: Sendable {
     let acting = poses.compactMap { pose -> (order: Int, pose: StreamName, member: String)? in
       guard let member = pose.stream.spec.member else { return nil }
       let order = parts.firstIndex { $0.hasPrefix(member + "_") }
-      return order != nil || parts.isEmpty && member != "head" ? (order ?? 0, pose.name, member) : nil
+      return order != nil || parts.isEmpty && pose.stream.spec.isOfActingMember ? (order ?? 0, pose.name, member) : nil
     }
     return acting.sorted { ($0.order, $0.pose) < ($1.order, $1.pose) }.map { ($0.pose, $0.member) }
   }

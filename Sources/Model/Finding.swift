@@ -28,14 +28,16 @@ package struct Finding: Hashable, Sendable, Codable {
 
   /// The finding of a member of a joined take, whose files are below its name; the same without one.
   package func ofMember(_ member: String?) -> Finding {
-    guard let member else { return self }
     var own = self
-    if let file {
-      own.file = file.hasPrefix("\(member)/") ? file : "\(member)/\(file)"
-    } else if !message.hasPrefix("\(member): ") {
-      own.message = "\(member): \(message)"
-    }
+    (own.file, own.message) = Self.place(file, message, of: member)
     return own
+  }
+
+  /// The file and the message of a finding or failure of a member: what has no file begins with its name.
+  fileprivate static func place(_ file: String?, _ message: String, of member: String?) -> (String?, String) {
+    guard let member else { return (file, message) }
+    guard let file else { return (nil, message.hasPrefix("\(member): ") ? message : "\(member): \(message)") }
+    return (file.hasPrefix("\(member)/") ? file : "\(member)/\(file)", message)
   }
 
   /// A message of one line of bounded length: what a file says is quoted in it, and may be long.
@@ -95,6 +97,13 @@ package struct TakeFailure: Error, CustomStringConvertible, Equatable {
     self.message = Finding.shortened(message)
     self.file = file
     self.field = field
+  }
+
+  /// The failure of a member of a joined take, whose files are below its name.
+  package func ofMember(_ member: String) -> TakeFailure {
+    var own = self
+    (own.file, own.message) = Finding.place(file, message, of: member)
+    return own
   }
 
   package var description: String { [place, message].compactMap(\.self).joined(separator: ": ") }

@@ -8,6 +8,8 @@ package struct StreamSpec: Equatable, Sendable {
   package var clock: Clock
   /// The member of a joined take that it is of; `nil` in any other take.
   package var member: String?
+  /// Whether it is of a member that acts: the head watches.
+  package var isOfActingMember: Bool { member != nil && member != "head" }
   /// The camera and pixel grid, for images, depth and confidence.
   package var raster: Raster?
   /// Names of the elements of a vector, in order.

@@ -80,9 +80,6 @@ package struct Actions: Transform {
   private var namesMembers: Bool { kind != .none && !of.isEmpty }
   package var namedMembers: (option: String, names: [String])? { namesMembers ? ("of", of) : nil }
 
-  /// The member that watches and does not act.
-  private static let watcher = "head"
-
   /// Adds the derived streams of actions. Throws `TakeFailure` where the take lacks the numbers, or the member, that an option names.
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var acting = episode
@@ -162,7 +159,7 @@ package struct Actions: Transform {
       return of
     }
     guard !all.isEmpty, kind != .none || joints != .none else { return [nil] }
-    return all.filter { $0 != Self.watcher }
+    return Set(episode.streams.values.map(\.spec).filter(\.isOfActingMember).compactMap(\.member)).sorted()
   }
 
   private func ofPoses(_ pose: StreamName, _ spec: StreamSpec, of member: String?) -> [ActionPart] {

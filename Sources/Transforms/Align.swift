@@ -51,7 +51,9 @@ package struct Align: Transform {
   package func apply(to episode: Episode, in context: RunContext) throws -> Episode {
     var aligned = episode
     let limit = Int64((tolerance * 1e9).rounded())
-    let motion = try MotionCorrelation(episode)
+    // The clocks of a joined take are related already.
+    let isJoined = episode.streams.values.contains { $0.relation != nil }
+    let motion = isJoined ? nil : try MotionCorrelation(episode)
     let late = latencies(in: episode)
     aligned.noteUnused(latency.keys, in: "latency", of: Self.self, before: episode)
     for (name, stream) in episode.streams.sorted(by: { $0.key < $1.key }) where stream.rows != nil {

@@ -24,7 +24,7 @@ struct Stillness {
   /// - Throws: `TakeFailure` for an episode without poses.
   init(_ episode: Episode, distance: Double, angle: Double) throws {
     let all = episode.streams.filter { $0.value.spec.kind.poseFrame != nil }.sorted { $0.key < $1.key }
-    let acting = all.filter { $0.value.spec.member != nil && $0.value.spec.member != "head" }
+    let acting = all.filter(\.value.spec.isOfActingMember)
     let streams = acting.isEmpty ? Array(all.prefix(1)) : acting
     guard let stream = streams.first?.value else {
       throw TakeFailure(.streamMissing, "poses are needed to find where the camera stands still, and the take has none")

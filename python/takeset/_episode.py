@@ -427,21 +427,19 @@ class Episode:
 
     def _find_cameras(self) -> dict[str, Camera]:
         streams: dict[str, dict[str, Stream]] = {}
-        for stream in map(self.__getitem__, self.keys()):
-            if stream.camera is not None and stream.kind in ("image", "depth", "confidence"):
-                streams.setdefault(stream.camera, {}).setdefault(stream.kind, stream)
-        matrices = json_object(self._group("data"), "camera_info")
-        # Of a joined take, each member has poses of its own.
-        axes: dict[str | None, str] = {}
+        axes: dict[Any, str] = {}  # Of a joined take, each member has poses of its own.
         for stream in map(self.__getitem__, self.keys()):
             if found := text(stream.dataset, "camera_axes"):
                 axes.setdefault(stream.attrs.get("member"), found)
+            if stream.camera is not None and stream.kind in ("image", "depth", "confidence"):
+                streams.setdefault(stream.camera, {}).setdefault(stream.kind, stream)
+        matrices = json_object(self._group("data"), "camera_info")
         cameras = {}
         for name, kinds in sorted(streams.items()):
             main = kinds.get("image") or kinds.get("depth") or next(iter(kinds.values()))
             names = {kind: kinds[kind].name if kind in kinds else None for kind in ("image", "depth", "confidence")}
-            matrix = self._matrix(matrices.get(main.name))
-            cameras[name] = Camera(name, names["image"], names["depth"], names["confidence"], main.shape[2], main.shape[1], matrix, axes.get(main.attrs.get("member")))
+            matrix, own = self._matrix(matrices.get(main.name)), axes.get(main.attrs.get("member"))
+            cameras[name] = Camera(name, names["image"], names["depth"], names["confidence"], main.shape[2], main.shape[1], matrix, own)
         return cameras
 
     def _matrix(self, info: Any) -> NDArray[np.float64] | None:

@@ -75,9 +75,8 @@ package struct Join: Sendable, Equatable {
       throw PipelineFileError(
         "join.members", "expected the name of each member and the pattern of its takes, such as {left: \"*-left\", right: \"*-right\"}")
     }
-    guard let reference = given["reference"].map({ $0.string ?? $0.canonicalText }) ?? members.keys.min() else { return }
+    reference = given["reference"].map { $0.string ?? $0.canonicalText } ?? members.keys.min() ?? ""
     if members[reference] == nil { throw unknown(reference, "join.reference") }
-    self.reference = reference
     for (name, seconds) in try object("offset") {
       if members[name] == nil { throw unknown(name, "join.offset.\(name)") }
       guard let number = seconds.double, number.magnitude <= Self.greatestOffset else {

@@ -66,7 +66,7 @@ struct JoinedTake: Reader {
         do {
           return TakeInputs.Member(name: member.name, location: location, inputs: try member.reader.inputs(of: location))
         } catch let failure as TakeFailure {
-          throw Self.named(failure, member.name)
+          throw failure.ofMember(member.name)
         }
       }
       return TakeInputs(root: root.path, members: found)
@@ -104,17 +104,6 @@ struct JoinedTake: Reader {
     for member in opened { joined.memberEvidence[member.name] = member.source.evidence }
     joined.dependsOnKeys = opened.contains { $0.source.dependsOnKeys }
     return joined
-  }
-
-  /// The failure of a member: files of a joined take are below its members' names.
-  fileprivate static func named(_ failure: TakeFailure, _ member: String) -> TakeFailure {
-    var failure = failure
-    if let file = failure.file {
-      if !file.hasPrefix("\(member)/") { failure.file = "\(member)/\(file)" }
-    } else {
-      failure.message = "\(member): \(failure.message)"
-    }
-    return failure
   }
 
   /// `there is no take of right; the files say that these took part: left, right`
@@ -195,9 +184,9 @@ private struct OpenedMember {
       Pipeline.examine(&episode, own.inputs)
       (source, aligned) = (episode, try Registry.aligning.init().apply(to: episode, in: RunContext()))
     } catch let failure as TakeFailure {
-      throw JoinedTake.named(failure, member.name)
+      throw failure.ofMember(member.name)
     } catch let error as FileError {
-      throw JoinedTake.named(error.failure(), member.name)
+      throw error.failure().ofMember(member.name)
     } catch let rejection as Rejection {
       throw Rejection(rejection.code, "\(member.name): \(rejection.message)", variant: rejection.variant)
     }

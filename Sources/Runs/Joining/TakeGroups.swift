@@ -133,13 +133,7 @@ struct TakeGroups {
     reader.group = id
     var found = TakeSearch.Found(id: id, location: TakeLocation(path: root, isDirectory: true), reader: reader)
     found.companions = takes.flatMap { [$0.take.location.path] + $0.take.companions }
-    found.findings = takes.flatMap { member, take in
-      take.findings.map { finding in
-        var own = finding
-        own.message = "\(member): \(own.message)"
-        return own
-      }
-    }
+    found.findings = takes.flatMap { member, take in take.findings.map { $0.ofMember(member) } }
     found.labelFiles = []
     return found
   }

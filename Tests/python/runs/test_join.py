@@ -253,6 +253,8 @@ def test_steps_change_every_member_or_the_one_they_name(takeset, session, tmp_pa
     data, _ = demo(tmp_path / "dataset", "three")
     assert [data[f"obs/{side}_camera_image"].shape[1:3] for side in ("left", "right", "head")] == [(20, 20), (36, 48), (36, 48)]
     assert [data[f"obs/{side}_pose"].attrs["world"] for side in ("left", "right", "head")] == ["left", "session", "session"]
+    axes = {name: camera.axes for name, camera in takeset_package.open(tmp_path / "dataset")["three"].cameras.items()}
+    assert axes["left_camera"] == "x right, y down, z forward" and axes["right_camera"] == axes["head_camera"] == "x right, y up, z back"
     parts = "left_relative_position:3 left_relative_rotation_6d:6 right_relative_position:3 right_relative_rotation_6d:6"
     assert data["actions"].attrs["parts"] == parts and "world" not in data["actions"].attrs
     rows, poses = np.flatnonzero(data["actions_valid"][:-1]), data["obs/right_pose"][:]
@@ -479,3 +481,20 @@ def test_takes_alone_and_names_that_cannot_be(takeset, session, tmp_path):
     entries = {entry["id"]: entry for entry in manifest(tmp_path / "dataset")["record"]["takes"]}
     assert done.returncode == 3 and entries["sound-left"]["outcome"] == "written" and "join-alone" in codes(entries["sound-left"])
     assert len(entries) > 1 and all(entry["outcome"] == "failed" and "bad-name" in codes(entry) for name, entry in entries.items() if name != "sound-left")
+
+
+def test_labels_of_others_are_not_those_of_the_group(takeset, tmp_path):
+    """Those in the archive of a member that is not the reference, whose times are its own, and those in a folder that is no input."""
+    for side in "left", "right":
+        takeset("simulate", "stack-session", "-o", tmp_path / f"in-{side}/c-{side}", "--seconds", 0.5, check=0)
+    (tmp_path / "in-right/c-right/labels.json").write_text(json.dumps({"task": "of the right phone"}))
+    shutil.make_archive(tmp_path / "in-right/c-right", "tar", tmp_path / "in-right/c-right")
+    shutil.rmtree(tmp_path / "in-right/c-right")
+    (tmp_path / "labels.json").write_text(json.dumps({"task": "of nobody"}))
+    file = pipeline(tmp_path, {"by": "name", "members": {"left": "*-left", "right": "*-right"}})
+    run = ["run", tmp_path / "in-left", tmp_path / "in-right", "--pipeline", file]
+    takeset(*run, "-o", tmp_path / "without", check=0)
+    assert takeset_package.open(tmp_path / "without")["c"].labels.task is None
+    (tmp_path / "labels.csv").write_text("take,task\nc,fold\n")
+    takeset(*run, "-o", tmp_path / "with", "--labels", tmp_path / "labels.csv", check=0)
+    assert takeset_package.open(tmp_path / "with")["c"].labels.task == "fold"
