@@ -89,7 +89,9 @@ let package = Package(
       swiftSettings: settings),
     .target(
       name: "Documents", dependencies: ["Evidence", "Exports", "Loaders", "Model", "Runs", "Steps"],
-      resources: ["act", "diffusion-policy", "lerobot", "nerf", "robomimic", "server"].map { .embedInCode("Recipes/\($0).yaml") },
+      resources: ["act", "diffusion-policy", "lerobot", "nerf", "robomimic", "server", "umi-bimanual"].map {
+        .embedInCode("Recipes/\($0).yaml")
+      } + [.embedInCode("gripper_width.py")],
       swiftSettings: settings),
     .target(
       name: "Reports",

@@ -10,52 +10,85 @@ struct EpisodeMessage: Sendable {
   var time: Int64
 }
 
-/// The topics of an episode's file, named by the cameras: of `wrist_image` they are `/wrist/image` and `/wrist/info`.
+/// The topics of an episode's file, named by the cameras: of `wrist_image` they are `/wrist/image` and `/wrist/info`. Of a take of several phones,
+/// each begins with the member: `/left/camera/image`, `/left/joints`.
 struct EpisodeTopics: Sendable {
-  static let world = "world"
-  private(set) var channels: [String: UInt16] = [:]
-  /// The frame of the camera that has the poses.
-  let posed: String
+  /// A camera that has poses, and the frame of the world in which they are.
+  struct Posed: Sendable {
+    var camera: String
+    var world: String
+    var stream: StreamName
+  }
 
-  static func camera(_ name: StreamName) -> String {
-    for ending in ["_image", "_depth"] where name.rawValue.hasSuffix(ending) && name.rawValue.count > ending.count {
-      return String(name.rawValue.dropLast(ending.count))
+  private(set) var channels: [String: UInt16] = [:]
+  let posed: [Posed]
+
+  /// The topic of a stream, without the slash at its begin.
+  static func topic(_ name: StreamName, _ spec: StreamSpec?) -> String {
+    spec?.member.map { "\($0)/\(name.rawValue.dropFirst($0.count + 1))" } ?? name.rawValue
+  }
+
+  static func camera(_ name: StreamName, _ spec: StreamSpec) -> String {
+    let topic = topic(name, spec)
+    for ending in ["_image", "_depth"] where topic.hasSuffix(ending) && topic.count > ending.count {
+      return String(topic.dropLast(ending.count))
     }
-    return name.rawValue
+    return topic
   }
 
   init(_ episode: ExportedEpisode, in file: inout MCAPFile) throws {
-    posed = (episode.posedImage ?? episode.images.first).map { Self.camera($0.name) } ?? CameraName.phone.rawValue
+    posed = Self.posed(episode)
     var wanted: [(topic: String, schema: FoxgloveSchema)] = []
     for (name, stream) in episode.images {
-      wanted.append(("/\(Self.camera(name))/image", .image))
-      if episode.hasIntrinsics(stream) { wanted.append(("/\(Self.camera(name))/info", .calibration)) }
+      let camera = Self.camera(name, stream.spec)
+      wanted.append(("/\(camera)/image", .image))
+      if episode.hasIntrinsics(stream) { wanted.append(("/\(camera)/info", .calibration)) }
     }
     for (name, stream) in episode.depths {
-      wanted.append(("/\(Self.camera(name))/depth", .depth))
-      if episode.hasIntrinsics(stream) { wanted.append(("/\(Self.camera(name))/depth_info", .calibration)) }
+      let camera = Self.camera(name, stream.spec)
+      wanted.append(("/\(camera)/depth", .depth))
+      if episode.hasIntrinsics(stream) { wanted.append(("/\(camera)/depth_info", .calibration)) }
     }
-    for (name, _) in Self.masks(of: episode) { wanted.append(("/\(name)", .image)) }
-    if try episode.cameraPoses(.opencv) != nil { wanted += [("/\(posed)/pose", .pose), ("/tf", .transform)] }
+    for (name, stream) in Self.masks(of: episode) { wanted.append(("/\(Self.topic(name, stream.spec))", .image)) }
+    for posed in posed { wanted.append(("/\(posed.camera)/pose", .pose)) }
+    if !posed.isEmpty { wanted.append(("/tf", .transform)) }
     for (topic, schema) in wanted {
       channels[topic] = try file.addChannel(
         topic, schema: schema.name, schema.descriptor, schemaEncoding: "protobuf", encoding: "protobuf")
     }
-    for name in Self.vectors(of: episode) {
-      channels["/\(name)"] = try file.addChannel(
-        "/\(name)", schema: "takeset.Numbers", Array(Self.numbers.canonicalText.utf8), schemaEncoding: "jsonschema", encoding: "json")
+    for (_, topic) in Self.vectors(of: episode) {
+      channels[topic] = try file.addChannel(
+        topic, schema: "takeset.Numbers", Array(Self.numbers.canonicalText.utf8), schemaEncoding: "jsonschema", encoding: "json")
     }
-    for (name, _) in Self.inertial(of: episode) {
-      channels["/\(name)"] = try file.addChannel(
-        "/\(name)", schema: "takeset.Inertial", Array(Self.inertial.canonicalText.utf8), schemaEncoding: "jsonschema", encoding: "json")
+    for (name, stream) in Self.inertial(of: episode) {
+      let topic = "/" + Self.topic(name, stream.spec)
+      channels[topic] = try file.addChannel(
+        topic, schema: "takeset.Inertial", Array(Self.inertial.canonicalText.utf8), schemaEncoding: "jsonschema", encoding: "json")
     }
   }
 
-  /// The streams whose rows are numbers: joints and actions, poses of several phones, and whatever else is not the camera's pose.
-  static func vectors(of episode: ExportedEpisode) -> [StreamName] {
-    episode.streams { !$0.isRaster && $0.place == .observation }
-      .filter { $0.stream.spec.kind.poseFrame == nil || $0.stream.spec.member != nil }.map(\.name)
-      + (episode.episode.derived[.actions] == nil ? [] : [.actions])
+  /// The camera with poses; of a take of several phones that of each, in a world of its own unless they share one.
+  private static func posed(_ episode: ExportedEpisode) -> [Posed] {
+    let poses = episode.streams { $0.poseFrame != nil }
+    guard poses.contains(where: { $0.stream.spec.member != nil }) else {
+      let camera = (episode.posedImage ?? episode.images.first).map { Self.camera($0.name, $0.stream.spec) } ?? CameraName.phone.rawValue
+      return episode.poseFrame == nil ? [] : [Posed(camera: camera, world: "world", stream: .pose)]
+    }
+    var seen: Set<String> = []
+    return poses.compactMap { name, stream in
+      guard let member = stream.spec.member, seen.insert(member).inserted else { return nil }
+      let image = episode.images.first { $0.stream.spec.member == member }
+      return Posed(
+        camera: image.map { camera($0.name, $0.stream.spec) } ?? "\(member)/\(CameraName.phone)",
+        world: stream.spec.kind.poseFrame?.world ?? member, stream: name)
+    }
+  }
+
+  /// The streams whose rows are numbers, with their topics: joints and actions, and whatever else is not a camera's pose.
+  static func vectors(of episode: ExportedEpisode) -> [(name: StreamName, topic: String)] {
+    let numbers = episode.streams { !$0.isRaster && $0.place == .observation && $0.poseFrame == nil }
+    return numbers.map { ($0.name, "/" + topic($0.name, $0.stream.spec)) }
+      + (episode.episode.derived[.actions] == nil ? [] : [(.actions, "/\(StreamName.actions)")])
   }
 
   /// Masks that a step in Python has made, which are gray images.
@@ -105,7 +138,7 @@ struct MessageReader {
   private let episode: ExportedEpisode
   private let topics: EpisodeTopics
   private let clock: MessageClock
-  private let poses: [Pose?]?
+  private let poses: [(place: EpisodeTopics.Posed, rows: [Pose?])]
   private var images: [(name: StreamName, stream: SampleStream, format: String, files: FrameFiles)] = []
   private var depths: [(name: StreamName, stream: SampleStream, maps: DepthMillimeters)] = []
   private var masks: [(name: StreamName, stream: SampleStream, samples: RasterReader)] = []
@@ -114,7 +147,7 @@ struct MessageReader {
   init(_ episode: ExportedEpisode, _ topics: EpisodeTopics, _ options: MCAPExporter) throws {
     (self.episode, self.topics) = (episode, topics)
     clock = MessageClock(episode)
-    poses = try episode.cameraPoses(.opencv)
+    poses = try topics.posed.compactMap { place in try episode.cameraPoses(.opencv, of: place.stream).map { (place, $0) } }
     reader = RowReader(episode.episode)
     for (name, stream) in episode.images {
       let format = FrameFiles.fileExtension(stream, options.image) == "jpg" ? "jpeg" : "png"
@@ -136,7 +169,7 @@ struct MessageReader {
     }
     for index in images.indices {
       let (name, stream) = (images[index].name, images[index].stream)
-      let camera = EpisodeTopics.camera(name)
+      let camera = EpisodeTopics.camera(name, stream.spec)
       guard let file = try images[index].files.image(row) else {
         lost.images += 1
         continue
@@ -148,7 +181,7 @@ struct MessageReader {
     }
     for index in depths.indices {
       let (name, stream) = (depths[index].name, depths[index].stream)
-      let camera = EpisodeTopics.camera(name)
+      let camera = EpisodeTopics.camera(name, stream.spec)
       let before = depths[index].maps.beyondRange
       guard let values = try depths[index].maps.values(row) else { continue }
       lost.beyondRange += depths[index].maps.beyondRange - before
@@ -161,14 +194,16 @@ struct MessageReader {
       let (name, stream) = (masks[index].name, masks[index].stream)
       guard let values = try masks[index].samples.read(row) else { continue }
       let png = try PNG.encodeGray(values, bits: 8, size: stream.spec.gridSize)
-      add("/\(name)", FoxgloveMessage.image(png, format: "png", frame: EpisodeTopics.camera(name), at: stamp(stream)))
+      let frame = EpisodeTopics.camera(name, stream.spec)
+      add("/\(EpisodeTopics.topic(name, stream.spec))", FoxgloveMessage.image(png, format: "png", frame: frame, at: stamp(stream)))
     }
-    if let pose = poses?[row] {
+    for (place, rows) in poses {
+      guard let pose = rows[row] else { continue }
       let stamp = clock.stamped(time)
-      add("/\(topics.posed)/pose", FoxgloveMessage.pose(pose, world: EpisodeTopics.world, at: stamp))
-      add("/tf", FoxgloveMessage.transform(pose, of: topics.posed, in: EpisodeTopics.world, at: stamp))
+      add("/\(place.camera)/pose", FoxgloveMessage.pose(pose, world: place.world, at: stamp))
+      add("/tf", FoxgloveMessage.transform(pose, of: place.camera, in: place.world, at: stamp))
     }
-    for name in EpisodeTopics.vectors(of: episode) {
+    for (name, topic) in EpisodeTopics.vectors(of: episode) {
       let spec = episode.episode.streams[name]?.spec ?? episode.episode.derived[name]?.spec
       let numbers = try reader.values(of: name, at: row).map { $0.isFinite ? Double("\($0)").map { JSONValue.number($0) } ?? .null : .null }
       var members: [String: JSONValue] = ["timestamp": EpisodeTopics.stamp(clock.stamped(time)), "values": .array(numbers)]
@@ -176,7 +211,7 @@ struct MessageReader {
         members["unit"] = .string(spec.unit)
         if !spec.elements.isEmpty { members["names"] = .array(spec.elements.map { .string($0) }) }
       }
-      add("/\(name)", JSONValue.object(members).canonicalBytes)
+      add(topic, JSONValue.object(members).canonicalBytes)
     }
     return (messages, lost)
   }
@@ -204,7 +239,7 @@ struct InertialMessages {
         }
         pending.append((episode.nanoseconds(0) + stamp.since(first), streams.count, sample))
       }
-      streams.append(("/\(name)", try stream.source.makeCursor(SampleRequest(form: .decoded))))
+      streams.append(("/" + EpisodeTopics.topic(name, stream.spec), try stream.source.makeCursor(SampleRequest(form: .decoded))))
     }
     (self.streams, self.outside) = (streams, outside)
     pending.sort { ($0.time, $0.stream) < ($1.time, $1.stream) }

@@ -10,6 +10,7 @@ import Steps
 ///       /camera/image, /camera/depth, /camera/info, /camera/pose, /tf    Foxglove's schemas
 ///       /camera_mask                                                     masks as PNG images, by their names
 ///       /joints, /actions, /imu                                          JSON
+///       /left/camera/image, /left/joints                                 of a take of several phones
 ///
 /// Poses are those of the optical axes: x right, y down, z forward.
 struct MCAPExporter: Exporter {

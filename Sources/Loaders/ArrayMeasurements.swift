@@ -26,6 +26,10 @@ struct ArrayMeasurements: Sendable {
   /// Number of rows that are masked, without the last one of actions: at the end of a recording it says that nothing moves, and nothing
   /// else is known.
   var masked = 0
+  /// Those of them for which there is no sample near enough in time, as where another phone of a joined take is not recording.
+  var unpaired = 0
+  /// The member of a joined take that it is of.
+  var member: String?
   /// Number of images that equal the one before, and the length of the longest run of equal ones.
   var repeats = 0
   var longestRepeat = 0
@@ -49,7 +53,8 @@ struct ArrayMeasurements: Sendable {
   /// - Parameters:
   ///   - kind: The kind of its numbers; by default what its attribute says.
   ///   - mask: Whether each row is valid, where that is known.
-  init(_ name: String, _ dataset: HDF5Array, kind: String? = nil, mask: [UInt8]?, digests: HDF5Array?) throws {
+  ///   - samples: The number of each row's sample, -1 for none.
+  init(_ name: String, _ dataset: HDF5Array, kind: String? = nil, mask: [UInt8]?, digests: HDF5Array?, samples: HDF5Array? = nil) throws {
     self.name = name
     self.kind = try kind ?? dataset.textAttribute("kind")
     type = dataset.type?.numpyName
@@ -64,7 +69,13 @@ struct ArrayMeasurements: Sendable {
       let sides = try ["height", "width"].compactMap { try dataset.integerAttribute($0).map { Int(clamping: $0) } }
       shape = sides + [3]
     }
+    member = try dataset.textAttribute("member")
     masked = (name == "actions" ? mask?.dropLast() : mask?[...])?.count { $0 == 0 } ?? 0
+    if masked > 0, let samples, samples.dims.count == 1 {
+      try Self.forEachRow(of: samples) { row, numbers in
+        if numbers[0] < 0, mask.map({ row < $0.count && $0[row] == 0 }) ?? false { unpaired += 1 }
+      }
+    }
     if let digests { try measureRepeats(digests, mask) }
     let isRaster = kind.flatMap { StreamKind(word: $0, frame: nil) }?.isRaster ?? (dataset.dims.count > 3)
     guard !isRaster, let width = Self.width(dataset), width <= Self.widestRow, dataset.type.map(Self.isNumber) ?? false else { return }

@@ -25,7 +25,8 @@ struct EpisodeMeasurements: Sendable {
   var nextKeys: Set<String> = []
   /// Arrays whose number of rows is not that of the episode, with theirs.
   var otherRows: [String: Int] = [:]
-  var poses: PoseMeasurements?
+  /// The poses by their names: of a joined take, those of each member.
+  var allPoses: [(name: String, poses: PoseMeasurements)] = []
   var times = TimeMeasurements()
   /// Whether the image has intrinsics in every row that has an image.
   var hasIntrinsics = false
@@ -35,6 +36,12 @@ struct EpisodeMeasurements: Sendable {
   var geometry: GeometryAgreement?
   /// Digest of the poses, or else of the images, as the file has it: episodes with the same one are copies. `nil` where nothing moves.
   var content: String?
+
+  /// The first poses by name.
+  var poses: PoseMeasurements? { allPoses.first?.poses }
+
+  /// The members of a joined take whose motion is learned from: the head's is not.
+  var actingMembers: [String] { Set(observations.values.filter(\.isPose).compactMap(\.member)).subtracting(["head"]).sorted() }
 
   var images: [ArrayMeasurements] { observations.values.filter(\.isImage).sorted { $0.name < $1.name } }
 
@@ -64,7 +71,9 @@ struct EpisodeMeasurements: Sendable {
       let dataset = try stored.observation(name)
       let kind = try stored.kind(of: name, dataset)
       if kind == StreamKind.confidence.word { continue }
-      var array = try ArrayMeasurements(name, dataset, kind: kind, mask: stored.mask(of: name), digests: stored.rowDigests(of: name))
+      var array = try ArrayMeasurements(
+        name, dataset, kind: kind, mask: stored.mask(of: name), digests: stored.rowDigests(of: name),
+        samples: stored.samples(of: name))
       if array.isDepth { (array.greatest, array.shareAboveOne) = Self.range(of: name, statistics) }
       observations[name] = array
     }
@@ -76,12 +85,15 @@ struct EpisodeMeasurements: Sendable {
     times = TimeMeasurements(
       timestamps, nominalRate: try stamps?.textAttribute("nominal_rate_hz").flatMap { Double($0) },
       tick: try stamps?.integerAttribute("tick_ns") ?? 1)
-    if let pose = observations.values.filter(\.isPose).min(by: { $0.name < $1.name }), pose.shape == [7] {
-      poses = try PoseMeasurements(stored.observation(pose.name), at: timestamps, quality: stored.quality() ?? [])
+    let quality = try stored.quality() ?? []
+    for pose in observations.values.filter(\.isPose).sorted(by: { $0.name < $1.name }) where pose.shape == [7] {
+      allPoses.append((pose.name, try PoseMeasurements(stored.observation(pose.name), at: timestamps, quality: quality)))
+    }
+    if let pose = allPoses.first {
       if poses?.extent ?? 0 > 0, rows >= Self.fewestRows { content = try stored.observation(pose.name).textAttribute("sha256") }
     }
     if measuresGeometry, let depth = observations.values.filter(\.isDepth).min(by: { $0.name < $1.name }),
-      let pose = observations.values.filter(\.isPose).min(by: { $0.name < $1.name })
+      let pose = observations.values.filter({ $0.isPose && $0.member == depth.member }).min(by: { $0.name < $1.name })
     {
       geometry = try GeometryAgreement(stored, depth: depth, pose: pose.name, at: timestamps)
     }

@@ -95,7 +95,20 @@ extension Examined {
   }
 
   func withoutGripper() -> [Problem] {
-    problem({ !$0.observations.values.contains { $0.isAngles || $0.name.contains("gripper") } }) { "\($0) no joints or gripper" }
+    // Of several hands, each has its own.
+    problem({ episode in
+      let members = episode.actingMembers.isEmpty ? [nil] : episode.actingMembers.map(Optional.some)
+      return members.contains { member in
+        !episode.observations.values.contains { $0.member == member && ($0.isAngles || $0.name.contains("gripper")) }
+      }
+    }) { "\($0) no joints or gripper\(readable.contains { !$0.actingMembers.isEmpty } ? " of each hand" : "")" }.map { found in
+      guard readable.contains(where: { !$0.actingMembers.isEmpty }) else { return found }
+      var problem = found
+      problem.remedy = Remedy(
+        "find the openings by a step in Python, as `takeset init --for umi-bimanual` does",
+        command: "takeset export DATASET --to zarr --layout umi --gripper gripper --output OUT")
+      return problem
+    }
   }
 
   /// Keys that some episodes have and others do not, with the remedy for them and for those that all episodes have.

@@ -10,6 +10,10 @@ extension Loader {
   static let nerfstudioRules: [DoctorRule] =
     DoctorRule.sound + [
       DoctorRule(
+        .severalPhones, .breaks, "a scene is the path of one camera, so the export refuses takes of several phones",
+        Remedy("convert the takes by themselves, without join")
+      ) { examined in examined.problem({ $0.observations.values.contains { $0.member != nil } }) { "\($0) streams of several phones" } },
+      DoctorRule(
         .imagesMissing, .breaks, "there is nothing to reconstruct from", Remedy("convert with images, or leave these takes out")
       ) { $0.withoutImages() },
       DoctorRule(

@@ -5,14 +5,16 @@ import Steps
 extension Examined {
   /// One problem about episodes in which a count of rows is above 0.
   private func rows(_ count: (PoseMeasurements) -> Int, _ what: String) -> [Problem] {
-    let bad = readable.filter { $0.poses.map(count) ?? 0 > 0 }
+    func found(_ episode: EpisodeMeasurements) -> Int { episode.allPoses.map { count($0.poses) }.reduce(0, +) }
+    let bad = readable.filter { found($0) > 0 }
     guard !bad.isEmpty else { return [] }
-    let (found, rows) = (bad.reduce(0) { $0 + ($1.poses.map(count) ?? 0) }, bad.reduce(0) { $0 + $1.rows })
-    return [Problem(sentence: "\(found) of \(several(rows, "row")) of \(words(bad.map(\.id))) \(what)", episodes: bad.map(\.id))]
+    let count = bad.map(found).reduce(0, +), rows = bad.map { $0.rows * $0.allPoses.count }.reduce(0, +)
+    return [Problem(sentence: "\(count) of \(several(rows, "row")) of \(words(bad.map(\.id))) \(what)", episodes: bad.map(\.id))]
   }
 
   func withBadNorms() -> [Problem] {
-    let worst = readable.compactMap { $0.poses?.worstNorm }.max { abs($0 - 1) < abs($1 - 1) } ?? 1
+    let norms: [Double] = readable.flatMap { episode in episode.allPoses.map { $0.poses.worstNorm } }
+    let worst = norms.max { abs($0 - 1) < abs($1 - 1) } ?? 1
     return rows(\.badNorms, "have a quaternion whose length is not 1, such as \(short(worst))")
   }
 
@@ -22,21 +24,30 @@ extension Examined {
   func withInterpolatedPoses() -> [Problem] { rows(\.interpolated, "have a pose that SLAM filled in") }
 
   func withArbitraryScale() -> [Problem] {
-    problem({ $0.poses.map { $0.unit?.isMetric != true } ?? false }) { "\($0) poses in an arbitrary unit" }
+    problem({ $0.allPoses.contains { $0.poses.unit?.isMetric != true } }) { "\($0) poses in an arbitrary unit" }
   }
-  func withPosesOfABody() -> [Problem] { problem({ $0.poses?.body != nil }) { "\($0) the poses of another body than the camera" } }
+  func withPosesOfABody() -> [Problem] {
+    problem({ $0.allPoses.contains { $0.poses.body != nil } }) { "\($0) the poses of another body than the camera" }
+  }
 
   /// Episodes that do not all begin at the same pose, within a centimeter and a degree.
   func withOtherOrigins() -> [Problem] {
-    let firsts = readable.compactMap { episode in episode.poses?.first.map { (episode.id, $0) } }
-    guard let (_, first) = firsts.first else { return [] }
-    let others = firsts.filter { length($0.1.position - first.position) > 0.01 || $0.1.normalized.angle(to: first.normalized) > .pi / 180 }
-    guard !others.isEmpty else { return [] }
+    let byName = Dictionary(
+      grouping: readable.flatMap { $0.allPoses.compactMap { all in all.poses.first.map { (name: all.name, pose: $0) } } }, by: \.name)
+    let differ = byName.values.contains { firsts in
+      firsts.contains {
+        length($0.pose.position - firsts[0].pose.position) > 0.01
+          || $0.pose.normalized.angle(to: firsts[0].pose.normalized) > .pi / 180
+      }
+    }
+    guard differ else { return [] }
     return [Problem(sentence: "poses are in the world of each recording, and episodes begin at different ones", episodes: [])]
   }
 
   /// Episodes whose camera stays within a thousandth of a meter, or of the unit of the poses.
   func withoutMotion() -> [Problem] {
-    problem({ $0.rows > 1 && $0.poses.map { $0.first != nil && $0.extent < 1e-3 } ?? false }) { "\($0) a camera that never moves" }
+    problem({ $0.rows > 1 && $0.allPoses.contains { $0.poses.first != nil && $0.poses.extent < 1e-3 } }) {
+      "\($0) a camera that never moves"
+    }
   }
 }

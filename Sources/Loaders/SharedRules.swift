@@ -120,5 +120,8 @@ extension Remedy {
       command: "\(command) --episodes \(shellWord(ids.joined(separator: ",")))")
   }
 
+  /// A phone of a joined take that began later than the reference, or ended earlier.
+  static let wholeEpisode = Remedy("the phone has nothing there; record all phones for the whole episode, or leave these rows out")
+
   static let atGaps = Remedy("make each stretch without gaps an episode", steps: "split-episodes: {at: gaps}")
 }

@@ -17,11 +17,10 @@ extension Examined {
       let isThroughout = bad.contains { $0.array.notFinite == $0.array.rows }
       let areAngles = bad.allSatisfy { $0.array.isAngles && $0.array.notFinite <= $0.array.masked }
       // Another phone of a joined take begins later, or ends earlier.
-      let isUnreached =
-        kind.isPose && !["actions", StreamName.pose.rawValue].contains(key) && bad.allSatisfy { $0.array.notFinite <= $0.array.masked }
+      let isUnreached = kind.isPose && kind.member != nil && bad.allSatisfy { $0.array.notFinite <= $0.array.masked }
       let without =
         isUnreached
-        ? Remedy("the phone has no pose there; record all phones for the whole episode, or leave these rows out")
+        ? Remedy.wholeEpisode
         : key == "actions" || kind.isPose ? Remedy.again : .without(key, keeping: commonKeys(without: key))
       return Problem(
         sentence: "\(key) is NaN or infinite in \(count) of \(several(rows, "row")) of \(words(bad.map(\.id)))", episodes: bad.map(\.id),
@@ -30,28 +29,35 @@ extension Examined {
     }
   }
 
-  /// Masked rows of depth and of actions; those of vectors are NaN, those of images undecodable.
+  /// Masked rows of depth and of actions, and those for which a camera has no image; those of vectors are NaN, other images undecodable.
   ///
   /// - Parameters:
   ///   - remedy: The remedy for them, instead of dropping them in the pipeline.
   ///   - actions: Whether actions are looked at, too.
   func withMaskedRows(_ remedy: Remedy? = nil, actions: Bool = true) -> [Problem] {
     (keys + (actions ? ["actions"] : [])).compactMap { key in
-      let bad = arrays(key).filter { $0.array.masked > 0 && ($0.array.isDepth || key == "actions") }
+      func missing(_ array: ArrayMeasurements) -> Int {
+        array.isDepth || key == "actions" ? array.masked : array.isImage && actions ? array.unpaired : 0
+      }
+      let bad = arrays(key).filter { missing($0.array) > 0 }
       guard let kind = bad.first?.array else { return nil }
-      let (count, rows) = (bad.reduce(0) { $0 + $1.array.masked }, bad.reduce(0) { $0 + $1.array.rows })
+      let (count, rows) = (bad.reduce(0) { $0 + missing($1.array) }, bad.reduce(0) { $0 + $1.array.rows })
       let areGaps = readable.contains { $0.times.gaps > 0 && ($0.actions?.masked ?? 0) > 0 }
       let what = key == "actions" ? "actions are unknown, and 0," : "\(key) is missing, and 0,"
       return Problem(
         sentence: "\(what) in \(count) of \(several(rows, "row")) of \(words(bad.map(\.id)))", episodes: bad.map(\.id),
-        remedy: remedy ?? (kind.isDepth ? .dropping("depth-missing") : areGaps ? .atGaps : .dropping("joints-missing")))
+        remedy: remedy
+          ?? (kind.isImage || kind.member != nil && kind.unpaired > 0
+            ? kind.member == nil ? .without(key, keeping: commonKeys(without: key)) : .wholeEpisode
+            : kind.isDepth ? .dropping("depth-missing") : areGaps ? .atGaps : .dropping("joints-missing")))
     }
   }
 
   func withUndecodableImages() -> [Problem] {
-    let bad = readable.filter { $0.images.contains { $0.masked > 0 } }
+    func undecodable(_ episode: EpisodeMeasurements) -> Int { episode.images.map { $0.masked - $0.unpaired }.max() ?? 0 }
+    let bad = readable.filter { undecodable($0) > 0 }
     guard !bad.isEmpty else { return [] }
-    let (count, rows) = (bad.reduce(0) { $0 + ($1.images.map(\.masked).max() ?? 0) }, bad.reduce(0) { $0 + $1.rows })
+    let (count, rows) = (bad.reduce(0) { $0 + undecodable($1) }, bad.reduce(0) { $0 + $1.rows })
     return [
       Problem(
         sentence:
@@ -120,7 +126,7 @@ extension Examined {
         parts.insert(String(column.prefix { $0 != " " }))
       }
     }
-    let jumping = readable.filter { ($0.poses?.jumps ?? 0) > 0 }
+    let jumping = readable.filter { $0.allPoses.contains { $0.poses.jumps > 0 } }
     let remedy: Remedy? =
       if parts.contains(where: { $0.hasPrefix("absolute") }) {
         Remedy("use motions instead of positions", steps: "actions: {kind: relative-6d}")

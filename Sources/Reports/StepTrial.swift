@@ -123,10 +123,12 @@ package struct StepTrial {
     }
     python.function = request.function ?? python.function
     python.options = request.options ?? python.options
-    whole = Pipeline(readers: whole.readers, transforms: whole.transforms.prefix(index) + [python], writer: whole.writer)
+    // One phone's take is tried, and its streams have no member's names.
+    python.member = nil
+    whole = Pipeline(readers: whole.readers, join: nil, transforms: whole.transforms.prefix(index) + [python], writer: whole.writer)
     let loaded = try ProgramLoader(folder: folder, interpreter: request.python, limits: request.limits).load(whole)
     guard let last = loaded.transforms.last as? Python else { throw TakeFailure(.internal, "the step was not loaded") }
-    var before = Pipeline(readers: loaded.readers, transforms: loaded.transforms.dropLast(), writer: loaded.writer)
+    var before = Pipeline(readers: loaded.readers, join: nil, transforms: loaded.transforms.dropLast(), writer: loaded.writer)
     before.hosts = loaded.hosts
     return (before, last)
   }

@@ -35,7 +35,7 @@ package struct Pipeline: Sendable {
   /// The folder of the pipeline file, from which the paths of these steps are.
   package var folder: String?
 
-  package init(readers: Readers, join: Join? = nil, transforms: [any Transform], writer: any Writer) {
+  package init(readers: Readers, join: Join?, transforms: [any Transform], writer: any Writer) {
     self.readers = readers
     self.join = join
     self.transforms = transforms
@@ -189,10 +189,7 @@ extension Pipeline {
       // A step after the actions may leave another row as the last one.
       let member = (transform as? any MemberTransform)?.member
       trace.episode = try before.episode.changing(member) { try transform.apply(to: $0, in: context) }.endingBeforeTheNextRow()
-      if let member, !before.episode.streams.values.contains(where: { $0.spec.member == member }) {
-        trace.episode.findings.append(
-          Finding(.optionUnused, "\(name): member names \(member), of which the take has no streams", field: member))
-      }
+      if let member, !before.episode.has(member) { trace.episode.noteLacking(member, type(of: transform)) }
       trace.steps.append(step(type(of: transform), options, from: before.episode, to: trace.episode))
     } catch let rejection as Rejection {
       trace.episode = rejection.episode ?? before.episode

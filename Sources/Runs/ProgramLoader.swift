@@ -49,7 +49,7 @@ package struct ProgramLoader {
     for ((index, step), (program, json)) in zip(steps, zip(programs, declared)) {
       transforms[index] = try recording(step, program, inputs, json, "transforms[\(index)].\(Self.name(of: step))")
     }
-    var loaded = Pipeline(readers: pipeline.readers, transforms: transforms, writer: pipeline.writer)
+    var loaded = Pipeline(readers: pipeline.readers, join: pipeline.join, transforms: transforms, writer: pipeline.writer)
     (loaded.hosts, loaded.folder) = (hosts, folder)
     loaded.stepInputs = inputs
     do {

@@ -153,7 +153,12 @@ package struct Run: Sendable {
       return summary
     }
     var seen = results.seen(search)
-    if let watched { seen.formUnion(journal.entries.values.filter { watched.isStanding($0.location) }.map(\.id.take)) }
+    if let watched {
+      let standing = journal.entries.values.filter { entry in
+        (entry.joinedGroup?.paths(in: entry.location) ?? [entry.location]).contains(where: watched.isStanding)
+      }
+      seen.formUnion(standing.map(\.id.take))
+    }
     var gone = results.isStopped ? [] : vanished(search, seen, upToDate, directory, conversion, report)
     summary.pruned = gone.count
     gone += results.obsolete.subtracting(gone)

@@ -40,6 +40,7 @@ package struct SimulatedIPhUMI: SimulatedApp {
 
   private static let rate = 60.0
   private static let depthSize = ImageSize(width: 256, height: 192)
+  private static let wideFocalLength: Float = 300
   private static let start: Int64 = 1_771_446_000_123_000_000
 
   /// Writes `NAME.json` and the files that belong to it into a directory, where NAME is the directory's name; for several phones, `SIDE.json` and
@@ -54,13 +55,13 @@ package struct SimulatedIPhUMI: SimulatedApp {
     }
     var truth = scene(0).truth()
     if phones.isEmpty {
-      try write(scene(0), "\(directory)/\(name)", session: name, Phone(side: "right"))
+      try write(scene(0), nil, "\(directory)/\(name)", session: name, Phone(side: "right"))
     } else {
       let scenes = phones.indices.map(scene)
       for (phone, own) in zip(phones, scenes) {
         var inRoom = own
         inRoom.others = scenes.map(\.path)
-        try write(inRoom, "\(directory)/\(phone.side)", session: name, phone)
+        try write(inRoom, gripper(of: phone, scene: own), "\(directory)/\(phone.side)", session: name, phone)
       }
       // Poses of all phones are in one world, and times are those of one clock.
       truth = .object(
@@ -68,15 +69,27 @@ package struct SimulatedIPhUMI: SimulatedApp {
           uniqueKeysWithValues: zip(phones, scenes).map { phone, scene in
             var own = scene.truth().object ?? [:]
             own["start_unix_ns"] = .integer(start(of: phone))
+            if let gripper = gripper(of: phone, scene: scene) {
+              own["gripper_width"] = .array(
+                scene.path.samples.indices.map { number in
+                  gripper.isCovered(number, rate: Self.rate) ? .null : .number(gripper.width(at: Double(scene.time(number)) / 1e9))
+                })
+            }
             return (phone.side, .object(own))
           }))
     }
     try Data((truth.canonicalText + "\n").utf8).write(to: URL(fileURLWithPath: directory + "/truth.json"))
   }
 
+  /// The gripper in front of a phone: each but that on the head has one.
+  private func gripper(of phone: Phone, scene: PhoneScene) -> SimulatedGripper? {
+    phone.side == "head"
+      ? nil : SimulatedGripper(side: phone.side, isPair: phones.count { $0.side != "head" } > 1, seed: scene.seed)
+  }
+
   private func start(of phone: Phone) -> Int64 { Self.start + Int64((phone.skew * 1e9).rounded()) }
 
-  private func write(_ scene: PhoneScene, _ stem: String, session: String, _ phone: Phone) throws {
+  private func write(_ scene: PhoneScene, _ gripper: SimulatedGripper?, _ stem: String, session: String, _ phone: Phone) throws {
     let skipped: Set<Int> = quirks.contains(.skippedFrames) ? [3, 9] : []
     var options = MovieEncoder.Options(size: size)
     (options.rate, options.timescale) = (Self.rate, 10_000)
@@ -89,10 +102,18 @@ package struct SimulatedIPhUMI: SimulatedApp {
     var last: [UInt16] = []
     try scene.renderInOrder { frame in
       let tick = (scene.time(frame.number) + 50_000) / 100_000
+      var frame = frame
+      let width = gripper?.width(at: Double(scene.time(frame.number)) / 1e9) ?? 0
+      let isCovered = gripper?.isCovered(frame.number, rate: Self.rate) ?? false
+      gripper?.draw(
+        into: &frame.pixels, size: size, focalLength: Float(scene.focalLength(frame.number)), width: width, isCovered: isCovered)
+      gripper?.draw(
+        into: &frame.meters, size: Self.depthSize, focalLength: 0.75 * Float(Self.depthSize.width), width: width)
       if !skipped.contains(frame.number) { try encoder.add(frame.pixels, at: tick) }
       if frame.number % 6 == 0, let wide {
         var pixels = [UInt8](repeating: 90, count: wideSize.width * wideSize.height * 3)
         FrameCode.draw(frame.number, into: &pixels, size: wideSize)
+        gripper?.draw(into: &pixels, size: wideSize, focalLength: Self.wideFocalLength, width: width, isCovered: isCovered)
         try wide.add(pixels, at: tick)
       }
       // The sensor measures at half the rate.
@@ -131,7 +152,7 @@ package struct SimulatedIPhUMI: SimulatedApp {
           .array((0..<4).map { row in .array(sample.matrix[(4 * row)..<(4 * row + 4)].map { .number(Double(Float($0))) }) })
         }),
       "mainCameraIntrinsics": matrix(scene.focalLength(0), size),
-      "ultrawideCameraIntrinsics": matrix(300, ImageSize(width: 640, height: 480)),
+      "ultrawideCameraIntrinsics": matrix(Double(Self.wideFocalLength), ImageSize(width: 640, height: 480)),
     ]
     if !phones.isEmpty { members["sidesPresent"] = .array(phones.map { .string($0.side) }) }
     return .object(members)

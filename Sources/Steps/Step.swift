@@ -126,6 +126,14 @@ extension MemberTransform {
 }
 
 extension Episode {
+  /// Whether it has streams of a member of a joined take.
+  package func has(_ member: String) -> Bool { streams.values.contains { $0.spec.member == member } }
+
+  /// Notes that a step is limited to a member which the take lacks.
+  package mutating func noteLacking(_ member: String, _ step: any Step.Type) {
+    findings.append(Finding(.optionUnused, "\(step.name): member names \(member), of which the take has no streams", field: member))
+  }
+
   /// The episode in which only the streams and cameras of a member are changed; of every member for `nil`.
   package func changing(_ member: String?, by change: (Episode) throws -> Episode) rethrows -> Episode {
     guard let member else { return try change(self) }

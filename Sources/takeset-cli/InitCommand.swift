@@ -34,18 +34,29 @@ struct InitCommand: ParsableCommand {
   func run() throws {
     let recipe = try recipe()
     guard let output else { return standardOutput(String(recipe.pipeline.dropLast())) }
-    switch try Directory.kind(at: output) {
-    case nil: break
-    case .file, .link:
-      guard replace else { throw UsageError("\(output) already exists; choose another name, or overwrite it with --replace") }
-    default: throw UsageError("\(output) already exists and is not a file; choose another name")
+    var files = [(path: output, text: recipe.pipeline)]
+    if let step = recipe.step {
+      let path = URL(fileURLWithPath: output).deletingLastPathComponent().appendingPathComponent(step.name).relativePath
+      // One that is there already is the user's own, unless it is the same.
+      if FileManager.default.contents(atPath: path) != Data(step.text.utf8) { files.insert((path, step.text), at: 0) }
     }
-    do {
-      try SealedFile.write(output) { append in try Array(recipe.pipeline.utf8).withUnsafeBytes { try append($0) } }
-    } catch {
-      throw OutputFailure("cannot write \(output): \(error)")
+    for file in files {
+      switch try Directory.kind(at: file.path) {
+      case nil: break
+      case .file, .link:
+        guard replace else { throw UsageError("\(file.path) already exists; choose another place, or overwrite it with --replace") }
+      default: throw UsageError("\(file.path) already exists and is not a file; choose another place")
+      }
     }
-    standardOutput("\(output): \(recipe.title)")
+    for file in files {
+      do {
+        try SealedFile.write(file.path) { append in try Array(file.text.utf8).withUnsafeBytes { try append($0) } }
+      } catch {
+        throw OutputFailure("cannot write \(file.path): \(error)")
+      }
+    }
+    let beside = files.dropLast().map { ", and \($0.path) beside it" }.joined()
+    standardOutput("\(output): \(recipe.title)\(beside)")
   }
 
   private func recipe() throws -> Recipe {

@@ -41,7 +41,8 @@ import TestSupport
     writer.storage.image = image
     if image == .jpegSource { try FileManager.default.removeItem(atPath: directory.path + "/in/scan") }
     let summary = try Run(
-      inputs: [directory.path + "/in"], output: output, pipeline: Pipeline(readers: .auto, transforms: [Align()], writer: writer),
+      inputs: [directory.path + "/in"], output: output,
+      pipeline: Pipeline(readers: .auto, join: nil, transforms: [Align()], writer: writer),
       tool: tool
     ).execute { _ in }
     #expect(summary.written == (image == .jpegSource ? 3 : 4))
@@ -69,7 +70,7 @@ import TestSupport
 
   /// The map of a file agrees with the library about where every chunk is, and covers the rest.
   @Test func theMapOfAFileIsTheLibrarys() throws {
-    let dataset = try convert(Pipeline(readers: .auto, transforms: [Align()], writer: HDF5Writer()))
+    let dataset = try convert(Pipeline(readers: .auto, join: nil, transforms: [Align()], writer: HDF5Writer()))
     for take in dataset.written {
       let path = output + "/" + (take.output?.path ?? "")
       let shard = try WrittenShard(path)
@@ -89,7 +90,7 @@ import TestSupport
   }
 
   @Test func aFileCutShortOrOtherwiseDamagedHasNoMapAndDoesNotCrash() throws {
-    let dataset = try convert(Pipeline(readers: .auto, transforms: [Align()], writer: HDF5Writer()))
+    let dataset = try convert(Pipeline(readers: .auto, join: nil, transforms: [Align()], writer: HDF5Writer()))
     let whole = try directory.read("out/" + (dataset.written[0].output?.path ?? ""))
     var random = SplitMix(seed: 5)
     var maps = 0

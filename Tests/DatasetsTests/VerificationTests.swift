@@ -17,7 +17,7 @@ import TestSupport
     var session = SimulatedSession()
     (session.variant, session.seconds, session.size) = (.v2, 0.2, ImageSize(width: 16, height: 12))
     try session.write(to: directory.path + "/session_1")
-    let pipeline = Pipeline(readers: .auto, transforms: [Align()], writer: HDF5Writer())
+    let pipeline = Pipeline(readers: .auto, join: nil, transforms: [Align()], writer: HDF5Writer())
     _ = try Run(
       inputs: [directory.path + "/session_1"], output: output, pipeline: pipeline, tool: ToolIdentity(version: "test", revision: "test")
     ).execute { _ in }

@@ -24,7 +24,7 @@ struct SmallDatasets {
     (session.variant, session.seconds) = (.v3SLAM, 0.5)
     (session.size, session.depthSize) = (ImageSize(width: 32, height: 24), ImageSize(width: 8, height: 6))
     try session.write(to: path("in_\(name)/session_\(name)"))
-    let pipeline = Pipeline(readers: .auto, transforms: transforms, writer: HDF5Writer())
+    let pipeline = Pipeline(readers: .auto, join: nil, transforms: transforms, writer: HDF5Writer())
     _ = try Run(inputs: [path("in_\(name)")], output: path(name), pipeline: pipeline, tool: Self.tool).execute { _ in }
     return try Dataset(directory: path(name))
   }

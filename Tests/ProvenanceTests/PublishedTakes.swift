@@ -18,7 +18,7 @@ struct PublishedTakes {
 
   /// A dataset with these records of takes that were rejected, so that there are no shards.
   func publish(_ records: [TakeRecord]) throws -> Dataset {
-    let pipeline = Pipeline(readers: .auto, transforms: [], writer: HDF5Writer())
+    let pipeline = Pipeline(readers: .auto, join: nil, transforms: [], writer: HDF5Writer())
     try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false)
     let journal = try Journal(path: path + "/" + DatasetFiles.journal)
     let entries = records.map {
@@ -40,7 +40,7 @@ struct PublishedTakes {
     try session.write(to: directory.path + "/in/session_a")
     var split = SplitEpisodes()
     split.at = .every(seconds: 0.2)
-    let pipeline = Pipeline(readers: .auto, transforms: [Align(), split], writer: HDF5Writer())
+    let pipeline = Pipeline(readers: .auto, join: nil, transforms: [Align(), split], writer: HDF5Writer())
     _ = try Run(inputs: [directory.path + "/in"], output: path, pipeline: pipeline, tool: Self.tool).execute { _ in }
     return try Dataset(directory: path)
   }

@@ -22,7 +22,7 @@ import TestSupport
       try Options.decode(SplitEpisodes.self, over: ["at": "gaps"], at: "split-episodes"),
       try Options.decode(MinFrames.self, over: ["count": count], at: "min-frames"),
     ]
-    let pipeline = Pipeline(readers: .one(ListedFrames()), transforms: transforms, writer: MemoryWriter())
+    let pipeline = Pipeline(readers: .one(ListedFrames()), join: nil, transforms: transforms, writer: MemoryWriter())
     return try #require(Inspection.all(inputs: [directory.path + "/in"], pipeline: pipeline).inspections.first)
   }
 

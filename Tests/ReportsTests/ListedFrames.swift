@@ -9,7 +9,7 @@ extension ListedFrames {
   /// Converts a take of these times below a directory, and returns the path of the dataset.
   static func convert(_ times: String, in directory: TemporaryDirectory) throws -> String {
     try directory.write("in/take.frames", Array(times.utf8))
-    let pipeline = Pipeline(readers: .one(ListedFrames()), transforms: [], writer: HDF5Writer())
+    let pipeline = Pipeline(readers: .one(ListedFrames()), join: nil, transforms: [], writer: HDF5Writer())
     let output = directory.path + "/out"
     _ = try Run(
       inputs: [directory.path + "/in"], output: output, pipeline: pipeline, tool: ToolIdentity(version: "test", revision: "test")

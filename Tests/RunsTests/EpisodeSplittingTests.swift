@@ -36,7 +36,7 @@ private struct FailsForTwo: Transform {
   ) throws -> Run.Summary {
     var run = Run(
       inputs: [directory.path + "/in"], output: output,
-      pipeline: Pipeline(readers: .one(ListedFrames()), transforms: transforms, writer: HDF5Writer()),
+      pipeline: Pipeline(readers: .one(ListedFrames()), join: nil, transforms: transforms, writer: HDF5Writer()),
       tool: ToolIdentity(version: "test", revision: "test"))
     (run.replaces, run.jobs) = (replaces, jobs)
     return try run.execute(report: report)
@@ -207,7 +207,7 @@ private struct FailsForTwo: Transform {
     let path = try directory.write("alone/take.frames", Array(times.utf8))
     let take = Take(
       id: "take", location: TakeLocation(path: path, isDirectory: false), inputs: TakeInputs(file: path, role: .metadata))
-    return try Pipeline(readers: .one(ListedFrames()), transforms: transforms, writer: MemoryWriter())
+    return try Pipeline(readers: .one(ListedFrames()), join: nil, transforms: transforms, writer: MemoryWriter())
       .open(take, with: ListedFrames(), in: RunContext())
   }
 

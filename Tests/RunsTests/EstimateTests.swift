@@ -49,7 +49,7 @@ private final class NotingSource: SampleSource {
   private func writer(_ options: JSONValue) throws -> HDF5Writer { try Options.decode(HDF5Writer.self, over: options, at: "hdf5") }
 
   private func estimate(_ writer: any Writer, _ episodes: [Episode], threads: Int = 1) throws -> Estimate {
-    var estimate = Estimate(pipeline: Pipeline(readers: .auto, transforms: [], writer: writer), threads: threads)
+    var estimate = Estimate(pipeline: Pipeline(readers: .auto, join: nil, transforms: [], writer: writer), threads: threads)
     for episode in episodes { estimate.add(episode, try writer.plan(episode)) }
     estimate.finish()
     return estimate

@@ -20,7 +20,8 @@ import TestSupport
   init() throws {
     directory = try TemporaryDirectory()
     conversion = TakeConversion(
-      pipeline: Pipeline(readers: .auto, transforms: [Align()], writer: MemoryWriter()), tool: ToolIdentity(version: "1", revision: "r"),
+      pipeline: Pipeline(readers: .auto, join: nil, transforms: [Align()], writer: MemoryWriter()),
+      tool: ToolIdentity(version: "1", revision: "r"),
       context: RunContext())
     journal = try Journal(path: directory.path + "/journal.jsonl")
     let path = try directory.write(shard, Array("rows".utf8))

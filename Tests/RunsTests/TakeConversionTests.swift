@@ -56,7 +56,7 @@ private struct TwoCameras: Reader {
   private func pipeline(_ reader: any Reader, _ writer: any Writer) -> Pipeline {
     var small = ResizeImage()
     (small.width, small.height) = (8, 6)
-    return Pipeline(readers: .one(reader), transforms: [Align(), small], writer: writer)
+    return Pipeline(readers: .one(reader), join: nil, transforms: [Align(), small], writer: writer)
   }
 
   @Test func aSecondReaderAndASecondWriterNeedNothingOfTheCore() throws {

@@ -100,12 +100,12 @@ private struct Marked: Reader {
       Dictionary(uniqueKeysWithValues: found.unmatched.map { ($0.id, $0.failure.code) }) == [
         "text.txt": .notATake, "empty": .noTakeFound, "nowhere": .inputMissing,
       ])
-    try found.refuse(Pipeline(readers: .auto, transforms: [Align()], writer: MemoryWriter()))
+    try found.refuse(Pipeline(readers: .auto, join: nil, transforms: [Align()], writer: MemoryWriter()))
   }
 
   @Test func nothingToConvertIsAMistakeAndNothingThereIsNoInput() throws {
     try write("empty/.keep", "text.txt")
-    let pipeline = Pipeline(readers: .auto, transforms: [Align()], writer: MemoryWriter())
+    let pipeline = Pipeline(readers: .auto, join: nil, transforms: [Align()], writer: MemoryWriter())
     #expect(throws: UsageError.self) { try search("empty").refuse(pipeline) }
     #expect(throws: UsageError.self) { try search("empty", "nowhere").refuse(pipeline) }
     #expect(throws: NoInputs.self) { try search("nowhere").refuse(pipeline) }
@@ -115,20 +115,22 @@ private struct Marked: Reader {
   @Test func aDatasetIsNamedAsSuch() throws {
     try write("out/manifest.json", "out/journal.jsonl")
     let error = #expect(throws: UsageError.self) {
-      try search("out").refuse(Pipeline(readers: .auto, transforms: [Align()], writer: MemoryWriter()))
+      try search("out").refuse(Pipeline(readers: .auto, join: nil, transforms: [Align()], writer: MemoryWriter()))
     }
     #expect(error?.message.contains("this is a dataset") == true && error?.message.contains("takeset verify") == true)
   }
 
   @Test func aPipelineWithoutAlignIsRefusedForTakesThatNeedIt() throws {
     try write("in/a.take", "movies/b.mov")
-    try search("in").refuse(Pipeline(readers: .auto, transforms: [], writer: MemoryWriter()))
+    try search("in").refuse(Pipeline(readers: .auto, join: nil, transforms: [], writer: MemoryWriter()))
     let session = try TemporaryDirectory()
     try session.write("s/poses.json", Array("[]".utf8))
     let sessions = TakeSearch(inputs: [session.path], readers: [StackSession()])
-    let error = #expect(throws: UsageError.self) { try sessions.refuse(Pipeline(readers: .auto, transforms: [], writer: MemoryWriter())) }
+    let error = #expect(throws: UsageError.self) {
+      try sessions.refuse(Pipeline(readers: .auto, join: nil, transforms: [], writer: MemoryWriter()))
+    }
     #expect(error?.message.contains("align") == true)
-    try sessions.refuse(Pipeline(readers: .auto, transforms: [Align()], writer: MemoryWriter()))
+    try sessions.refuse(Pipeline(readers: .auto, join: nil, transforms: [Align()], writer: MemoryWriter()))
   }
 
   @Test func badNamesAreRefused() throws {

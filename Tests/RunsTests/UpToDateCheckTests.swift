@@ -21,7 +21,8 @@ import TestSupport
     location = TakeLocation(path: try directory.write("in/a.mov", Array("content".utf8)), isDirectory: false)
     journal = try Journal(path: directory.path + "/journal.jsonl")
     conversion = TakeConversion(
-      pipeline: Pipeline(readers: .auto, transforms: [Align()], writer: MemoryWriter()), tool: ToolIdentity(version: "1", revision: "r"),
+      pipeline: Pipeline(readers: .auto, join: nil, transforms: [Align()], writer: MemoryWriter()),
+      tool: ToolIdentity(version: "1", revision: "r"),
       context: RunContext())
   }
 

@@ -49,8 +49,8 @@ import TestSupport
   @Test func theLastOneOfAPipelineCounts() {
     var last = Normalize()
     last.method = .gaussian
-    let pipeline = Pipeline(readers: .auto, transforms: [Normalize(), Split(), last], writer: MemoryWriter())
+    let pipeline = Pipeline(readers: .auto, join: nil, transforms: [Normalize(), Split(), last], writer: MemoryWriter())
     #expect((pipeline.normalization as? Normalize)?.method == .gaussian)
-    #expect(Pipeline(readers: .auto, transforms: [Split()], writer: MemoryWriter()).normalization == nil)
+    #expect(Pipeline(readers: .auto, join: nil, transforms: [Split()], writer: MemoryWriter()).normalization == nil)
   }
 }

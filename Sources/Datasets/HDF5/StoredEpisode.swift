@@ -99,6 +99,12 @@ package struct StoredEpisode {
     return meta.contains(path) ? try meta.dataset(path).readAll() : nil
   }
 
+  /// The number of the sample in each row's, -1 for none; `nil` for an array that is no stream.
+  package func samples(of name: String) throws -> HDF5Array? {
+    let path = "\(ShardNames.streams)/\(name)/\(ShardNames.sourceIndex)"
+    return meta.contains(path) ? try meta.dataset(path) : nil
+  }
+
   /// SHA-256 of each row; `nil` for an array that has one digest.
   package func rowDigests(of name: String) throws -> HDF5Array? {
     let path = "\(ShardNames.rowDigests)/\(name)"

@@ -2,6 +2,7 @@ import Datasets
 import Evidence
 import Model
 import Steps
+import Transforms
 
 /// Takes of several phones at the same time as one: the frames are those of the reference, and the streams of each member have its name before
 /// theirs. Each member is read by the reader of its format, and related to the reference by Unix time.
@@ -132,9 +133,26 @@ struct JoinedTake: Reader {
           "the clock of \(member.name) is related to that of \(reference.name) by Unix time that is known to \(Double(resolution) / 1e9) s; \(words)",
           field: member.name))
     }
-    return Shift(
+    let shift = Shift(
       nanoseconds: Timestamp(nanoseconds: own.zero).advanced(byNanoseconds: given * 1e9).since(Timestamp(nanoseconds: clock.zero)),
-      residual: max(own.resolution, clock.resolution))
+      residual: resolution)
+    if let delay = CommonMotion.delay(of: member.aligned, later: shift.nanoseconds, than: reference.aligned),
+      delay.nanoseconds.magnitude > max(Self.coarsest, shift.residual).magnitude
+    {
+      findings.append(contradiction(delay, of: member.name, reference.name, given: given))
+    }
+    return shift
+  }
+
+  /// The finding that two phones turn alike, and not at the same time.
+  private func contradiction(_ delay: CommonMotion.Delay, of member: String, _ reference: String, given: Double) -> Finding {
+    let seconds = Double(delay.nanoseconds) / 1e9
+    let words = String(
+      format:
+        "%@ turns as %@ does, and %.0f ms %@: with that the correlation is %.2f, and as timed %.2f; join: {offset: {%@: %.3f}} puts both at one time",
+      member, reference, abs(seconds) * 1000, seconds > 0 ? "later" : "earlier", delay.correlation, delay.correlationAsTimed, member,
+      given - seconds)
+    return Finding(.joinClock, words, field: member)
   }
 
   /// The Unix time of zero on the clock of a member's frames, and how well it is known (ns).

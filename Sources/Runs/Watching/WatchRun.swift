@@ -38,11 +38,9 @@ package struct WatchRun: Sendable {
   /// - Throws: `UsageError` for an output that this pipeline may not write; `OutputFailure` where the output cannot be used from the start
   ///   or not be published at the end.
   package func execute(isStopped: @escaping @Sendable () -> Bool, report: @escaping @Sendable (Event) -> Void) throws {
-    if run.pipeline.join != nil {
-      throw UsageError("takes that are joined cannot be watched for yet: run the pipeline without --watch once all phones have arrived")
-    }
     var directory = try OutputDirectory(run.output, inputs: run.inputs)
     var watch = TakeWatch(inputs: run.inputs, readers: run.pipeline.candidates, settle: settle)
+    var groups = WatchedGroups(run.pipeline)
     let events = DirectoryEvents()
     var (nextComplete, nextBatch) = (0.0, 0.0)
     var missing: Set<String> = []
@@ -63,22 +61,26 @@ package struct WatchRun: Sendable {
       missing = look.unreachable
       for notice in look.notices { report(.run(.log(notice))) }
       for (path, reason) in look.stalled { report(.stalled(path: path, reason: reason)) }
-      report(.looked(waiting: look.waiting + look.ready.count, incomplete: look.incomplete))
+      // A take whose group is not complete waits, too.
+      let ready = groups?.complete(look.ready, watch) ?? look.ready
+      let held = groups?.waiting.count ?? 0
+      report(.looked(waiting: look.waiting + ready.count + held, incomplete: look.incomplete + held))
+      for (path, reason) in groups?.stalled(begun, patience: watch.patience) ?? [] { report(.stalled(path: path, reason: reason)) }
 
-      if mayConvert, !look.ready.isEmpty || isUnpublished {
+      if mayConvert, !ready.isEmpty || isUnpublished {
         do {
           if !directory.isThere { directory = try Self.reopened(directory, run) }
-          if !look.ready.isEmpty { report(.batchStarted(takes: look.ready.count)) }
+          if !ready.isEmpty { report(.batchStarted(takes: ready.count)) }
           let started = Self.now
-          let (summary, converted) = try convert(look.ready + look.counterparts, directory, watch, isStopped, report)
+          let (summary, converted) = try convert(ready + look.counterparts, directory, watch, isStopped, report)
           if blockage != nil { report(.outputFreed) }
           blockage = nil
           isUnpublished = summary.isCancelled
-          if summary.isCancelled { watch.giveBack(look.ready) }
-          if !summary.isCancelled, !look.ready.isEmpty || !summary.isUpToDate { report(.batchEnded(summary)) }
+          if summary.isCancelled { watch.giveBack(ready) }
+          if !summary.isCancelled, !ready.isEmpty || !summary.isUpToDate { report(.batchEnded(summary)) }
           nextBatch = Self.now + max(Self.pause, Self.now - (converted ?? started))
         } catch let failure as OutputFailure {
-          watch.giveBack(look.ready)
+          watch.giveBack(ready)
           isUnpublished = true
           if blockage == nil { report(.outputBlocked("\(failure)")) }
           blockage = Blockage(after: blockage, at: run.output, Self.now)

@@ -19,11 +19,14 @@ package struct Python: ProgrammedTransform {
   @StepOption("files that the step reads, relative to the pipeline file; their bytes count as part of the step") package var files:
     [String] = []
   @StepOption("rows that the step gets at once", 1...1024) package var block = 64
+  @StepOption("member of a take of several phones, whose streams the step reads and writes by their names without the member's")
+  package var member: String? = nil
   @StepOption(
     "what the file declares, and SHA-256 of all that was loaded; Takeset writes it, and a pipeline file that has it insists on it")
   package var recorded: [String: JSONValue]? = nil
 
   package static var needsAligned: Bool { true }
+  package var namedMembers: (option: String, names: [String])? { member.map { ("member", [$0]) } }
   package var changesImages: Bool {
     if case .image = recorded.flatMap({ StepDeclaration($0) })?.writes { true } else { false }
   }
@@ -68,17 +71,23 @@ package struct Python: ProgrammedTransform {
       throw TakeFailure(.internal, "the step \(title) was not loaded")
     }
     var changed = episode
+    if let member, !episode.has(member) {
+      changed.noteLacking(member, Self.self)
+      return changed
+    }
     let lease = episode.stepLease
     if let environment = lease?.environment { changed.details["python"] = environment }
-    let reads = try declared.reads.map { try StepInput(StreamName($0), of: episode, for: title) }
+    let reads = try declared.reads.map { try StepInput(StreamName($0), of: member, in: episode, for: title) }
     var output: (name: StreamName, spec: StreamSpec)?
-    if let writes = declared.writes { output = (StreamName(writes.name), try writes.spec(in: episode, reads, for: title)) }
+    if let writes = declared.writes {
+      output = (StreamName(writes.name).of(member), try writes.spec(in: episode, of: member, reads, for: title))
+    }
     let pass = StepPass(self, declared, of: episode, reads: reads, output: output?.spec, lease: lease)
     // What it reads is read once, also where it is stored.
     for input in reads {
-      guard let stream = episode.streams[input.name], stream.spec.kind.isRaster else { continue }
+      guard let stream = episode.streams[input.stream], stream.spec.kind.isRaster else { continue }
       let shared = SharedInput(stream, pass)
-      changed.streams[input.name]?.source = shared
+      changed.streams[input.stream]?.source = shared
       pass.listen { [weak shared] name, samples in if name == input.name { shared?.add(samples) } }
     }
     changed.stepPasses.append(pass)
@@ -201,10 +210,11 @@ package struct StepDeclaration: Sendable {
 extension StepDeclaration.Output {
   /// The description of the stream. Throws `TakeFailure` where the take has no image whose size it could have, or another kind of stream of
   /// that name.
-  fileprivate func spec(in episode: Episode, _ reads: [StepInput], for title: String) throws -> StreamSpec {
-    let old = episode.streams[StreamName(name)]?.spec
+  fileprivate func spec(in episode: Episode, of member: String?, _ reads: [StepInput], for title: String) throws -> StreamSpec {
+    let name = StreamName(name).of(member)
+    let old = episode.streams[name]?.spec
     let clock = episode.frames.clock
-    let made: StreamSpec
+    var made: StreamSpec
     switch self {
     case .vector(_, let elements, let unit):
       var spec = StreamSpec(kind: .vector, type: .float32, shape: [elements.count], unit: unit, clock: clock)
@@ -212,7 +222,7 @@ extension StepDeclaration.Output {
       made = spec
     case .image(_, let size), .mask(_, let size):
       let isImage = if case .image = self { true } else { false }
-      let base = old?.kind == .image ? old : reads.lazy.compactMap { episode.streams[$0.name]?.spec }.first { $0.kind == .image }
+      let base = old?.kind == .image ? old : reads.lazy.compactMap { episode.streams[$0.stream]?.spec }.first { $0.kind == .image }
       guard let target = size ?? base?.gridSize else {
         throw TakeFailure(.streamMissing, "\(title) writes \(name) without a size and reads no image whose size it could have")
       }
@@ -224,7 +234,8 @@ extension StepDeclaration.Output {
       spec.rotationApplied = base?.rotationApplied
       made = spec
     }
-    if episode.derived[StreamName(name)] != nil || old.map({ $0.kind != made.kind }) == true {
+    made.member = member ?? old?.member
+    if episode.derived[name] != nil || old.map({ $0.kind != made.kind }) == true {
       throw TakeFailure(.nameTaken, "\(title) writes \(name), and the take has another kind of stream of that name")
     }
     return made

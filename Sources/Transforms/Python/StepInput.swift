@@ -6,14 +6,15 @@ import Synchronization
 
 /// A stream that a step in Python reads, or the mask of one.
 struct StepInput: Sendable {
-  /// The name by which the step reads it.
-  let name: StreamName
+  /// The name by which the step reads it, and the one that it has in the take.
+  let name, stream: StreamName
   /// The stream of which it is the mask.
   private let masked: StreamName?
 
-  /// Throws `TakeFailure` where the take has no such stream on the frames' timeline.
-  init(_ name: StreamName, of episode: Episode, for title: String) throws {
-    self.name = name
+  /// Throws `TakeFailure` where the take, or that member of it, has no such stream on the frames' timeline.
+  init(_ plain: StreamName, of member: String?, in episode: Episode, for title: String) throws {
+    let name = plain.of(member)
+    (self.name, stream) = (plain, name)
     let ending = "_valid"
     let base = name.rawValue.hasSuffix(ending) ? StreamName(String(name.rawValue.dropLast(ending.count))) : nil
     let isThere = { (name: StreamName) in episode.streams[name] != nil || episode.derived[name] != nil }
@@ -31,7 +32,7 @@ struct StepInput: Sendable {
   }
 
   func makeReader(_ episode: Episode) throws -> Reader {
-    let source = masked ?? name
+    let source = masked ?? stream
     if let stream = episode.streams[source], stream.spec.kind.isRaster {
       return Reader(
         name: name, shape: Array(stream.spec.shape.dropLast()) + [masked == nil ? stream.spec.shape.last ?? 1 : 1],
@@ -231,8 +232,8 @@ final class StepOutput: SampleSource, SamplePrefetcher {
 
   /// Returns the places of what the step reads in the row.
   func origins(of sample: Int) throws -> [SampleOrigin] {
-    try pass.declared.reads.flatMap { name -> [SampleOrigin] in
-      guard let stream = pass.episode.streams[StreamName(name)], let row = stream.rows?[sample] else { return [] }
+    try pass.inputs.map(\.stream).flatMap { name -> [SampleOrigin] in
+      guard let stream = pass.episode.streams[name], let row = stream.rows?[sample] else { return [] }
       return try stream.source.origins(of: row.sample) + (row.isBlend ? stream.source.origins(of: row.next) : [])
     }
   }

@@ -13,7 +13,7 @@ package final class StepPass: @unchecked Sendable {
   let episode: Episode
   package let declared: StepDeclaration
   private let step: Python
-  private let inputs: [StepInput]
+  let inputs: [StepInput]
   private let output: StreamSpec?
   private let lease: StepLease?
   private let lock = NSRecursiveLock()
@@ -142,7 +142,8 @@ package final class StepPass: @unchecked Sendable {
   /// The shape of a row of a stream that it reads, the name of its type in NumPy, and its unit.
   package func shape(of name: StreamName) -> (shape: [Int], type: String, unit: String) {
     let reader = locked { readers.first { $0.name == name } }
-    let unit = (episode.streams[name]?.spec ?? episode.derived[name]?.spec)?.unit
+    let stream = inputs.first { $0.name == name }?.stream ?? name
+    let unit = (episode.streams[stream]?.spec ?? episode.derived[stream]?.spec)?.unit
     let types = ["|u1": "uint8", "<u2": "uint16", "<f4": "float32"]
     return (reader?.shape ?? [], reader.map { types[$0.type] ?? $0.type } ?? "", unit ?? "1")
   }

@@ -20,6 +20,8 @@ from outputs import demos, manifest
 from PIL import Image
 
 USES = ["act", "diffusion-policy", "robomimic", "nerf", "lerobot", "server"]
+# What joins takes of several phones, and has a step in Python, is run by runs/test_bimanual.py.
+ALL = USES[:2] + ["umi-bimanual"] + USES[2:]
 RATES = {"act": 50, "diffusion-policy": 20, "robomimic": 20, "lerobot": 30}
 
 
@@ -29,22 +31,22 @@ RATES = {"act": 50, "diffusion-policy": 20, "robomimic": 20, "lerobot": 30}
 def test_init_lists_the_uses(takeset):
     done = takeset("init", check=64)
     assert done.stdout == ""
-    assert re.findall(r"^  (\S+) +\S", done.stderr, re.M) == USES
+    assert re.findall(r"^  (\S+) +\S", done.stderr, re.M) == ALL
 
 
 @pytest.mark.parametrize("use, meant", [("difusion-policy", "diffusion-policy"), ("lerobto", "lerobot"), ("unheard-of", None)])
 def test_init_for_an_unknown_use(takeset, use, meant):
     done = takeset("init", "--for", use, check=64)
-    assert done.stdout == "" and f'"{use}"' in done.stderr and all(known in done.stderr for known in USES)
+    assert done.stdout == "" and f'"{use}"' in done.stderr and all(known in done.stderr for known in ALL)
     assert re.findall("did you mean ([a-z-]+)", done.stderr) == ([meant] if meant else [])
 
 
-@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("use", ALL)
 def test_init_prints_and_writes_the_recipe_of_the_examples(takeset, tmp_path, use):
     text = (ROOT / f"examples/recipes/{use}.yaml").read_text()
     assert takeset("init", "--for", use, check=0).stdout == text
     takeset("init", "--for", use, "--output", "p.yaml", cwd=tmp_path, check=0)
-    assert (tmp_path / "p.yaml").read_text() == text and [p.name for p in tmp_path.iterdir()] == ["p.yaml"]
+    assert (tmp_path / "p.yaml").read_text() == text and {p.name for p in tmp_path.iterdir()} == {"p.yaml"} | ({"gripper_width.py"} if use == "umi-bimanual" else set())
 
 
 def test_init_overwrites_only_with_replace(takeset, tmp_path):

@@ -1,0 +1,1 @@
+../../examples/steps/gripper_width.py
