@@ -208,13 +208,21 @@ package struct Run: Sendable {
       throw OutputFailure("cannot read the journal of \(self.output): \(error)")
     }
     let search = TakeSearch(
-      inputs: inputs, pipeline: pipeline, followsLinks: followsLinks, registry: TakeIDRegistry(earlier.entries), isCancelled: isCancelled)
+      inputs: inputs, pipeline: pipeline, followsLinks: followsLinks, registry: TakeIDRegistry(earlier.entries),
+      timing: timing(conversion, isCancelled), isCancelled: isCancelled)
     // One take that a pipeline cannot convert is no reason to end a watch; it fails.
     if watched == nil { try search.refuse(pipeline) }
     try splitFile?.check(search.found.map(\.id))
     try refuseOtherOutput(output, earlier, conversion)
     if watched == nil, !replaces { try earlier.entries.refuseAdditions(to: search.found.map(\.id), of: self.output) }
     return (earlier, search)
+  }
+
+  /// Says when takes were recorded; a child process opens those that a child process converts.
+  func timing(_ conversion: TakeConversion, _ isCancelled: @escaping @Sendable () -> Bool) -> UnixSpan.Reading {
+    guard pipeline.join?.by == .time, let isolation else { return { try UnixSpan(of: $0) } }
+    let isolate = IsolatedConversion(conversion, command: isolation.command, limits: isolation.limits)
+    return { task in isolation.policy.applies(to: task) ? try isolate.span(of: task, isCancelled) : try UnixSpan(of: task) }
   }
 
   private func convert(

@@ -49,6 +49,7 @@ package struct TakeSearch: Sendable {
 
   private let walk: TakeWalk
   private let registry: TakeIDRegistry
+  private let timing: UnixSpan.Reading
   /// Whether a step makes episodes `<take>.0`, `<take>.1` of each take, whose names no other take may have.
   private let splitsTakes: Bool
   /// Ends the digests that name takes without a name of their own; what is found then is incomplete.
@@ -69,20 +70,24 @@ package struct TakeSearch: Sendable {
   private var empty: [TakeLocation] = []
 
   /// The takes among the inputs, as a run of the pipeline names them.
+  ///
+  /// - Parameter timing: Says when takes were recorded, of a pipeline that joins them by time.
   package init(
     inputs: [String], pipeline: Pipeline, followsLinks: Bool = false, registry: TakeIDRegistry = TakeIDRegistry([:]),
-    isCancelled: @escaping @Sendable () -> Bool = { false }
+    timing: @escaping UnixSpan.Reading = { try UnixSpan(of: $0) }, isCancelled: @escaping @Sendable () -> Bool = { false }
   ) {
     self.init(
       inputs: inputs, readers: pipeline.candidates, followsLinks: followsLinks, registry: registry,
-      splitsTakes: pipeline.transforms.contains { $0 is any EpisodeSplitter }, join: pipeline.join, isCancelled: isCancelled)
+      splitsTakes: pipeline.transforms.contains { $0 is any EpisodeSplitter }, join: pipeline.join, timing: timing,
+      isCancelled: isCancelled)
   }
 
   package init(
     inputs: [String], readers: [any Reader], followsLinks: Bool = false, registry: TakeIDRegistry = TakeIDRegistry([:]),
-    splitsTakes: Bool = false, join: Join? = nil, isCancelled: @escaping @Sendable () -> Bool = { false }
+    splitsTakes: Bool = false, join: Join? = nil, timing: @escaping UnixSpan.Reading = { try UnixSpan(of: $0) },
+    isCancelled: @escaping @Sendable () -> Bool = { false }
   ) {
-    (walk, self.isCancelled) = (TakeWalk(readers: readers), isCancelled)
+    (walk, self.isCancelled, self.timing) = (TakeWalk(readers: readers), isCancelled, timing)
     (self.splitsTakes, self.followsLinks) = (splitsTakes, followsLinks)
     self.registry = registry
     for input in inputs { search(input) }
@@ -269,7 +274,7 @@ package struct TakeSearch: Sendable {
 
   /// Makes one take of those that the pipeline joins.
   private mutating func group(by join: Join) {
-    let groups = TakeGroups(join, found, inputs: roots)
+    let groups = TakeGroups(join, found, inputs: roots, timing: timing)
     found = groups.found.filter { Self.isUsable($0.id) }
     for take in groups.found where !Self.isUsable(take.id) {
       addUnmatched(

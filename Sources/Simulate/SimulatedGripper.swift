@@ -1,6 +1,13 @@
 import Foundation
 import Model
 
+/// A phone among others: its side, and by how many seconds it starts later than the first moment of the demonstration.
+package struct SimulatedPhone: Sendable {
+  package var side: String
+  package var skew: Double
+  package init(side: String, skew: Double = 0) { (self.side, self.skew) = (side, skew) }
+}
+
 /// Two fingers in front of a phone, each with an ArUco tag, which open and close: they move with the camera.
 ///
 /// Positions are in the camera's frame with OpenCV's axes (x right, y down, z forward), in meters.

@@ -27,14 +27,7 @@ package struct SimulatedIPhUMI: SimulatedApp {
   }
 
   /// The phones of a demonstration, whose recordings are written into one folder; none for a recording of a phone by itself.
-  package var phones: [Phone] = []
-
-  /// A phone among others: its side, and by how much it starts later than the first moment of the demonstration.
-  package struct Phone: Sendable {
-    package var side: String
-    package var skew: Double
-    package init(side: String, skew: Double = 0) { (self.side, self.skew) = (side, skew) }
-  }
+  package var phones: [SimulatedPhone] = []
 
   package init() {}
 
@@ -55,7 +48,7 @@ package struct SimulatedIPhUMI: SimulatedApp {
     }
     var truth = scene(0).truth()
     if phones.isEmpty {
-      try write(scene(0), nil, "\(directory)/\(name)", session: name, Phone(side: "right"))
+      try write(scene(0), nil, "\(directory)/\(name)", session: name, SimulatedPhone(side: "right"))
     } else {
       let scenes = phones.indices.map(scene)
       for (phone, own) in zip(phones, scenes) {
@@ -82,14 +75,14 @@ package struct SimulatedIPhUMI: SimulatedApp {
   }
 
   /// The gripper in front of a phone: each but that on the head has one.
-  private func gripper(of phone: Phone, scene: PhoneScene) -> SimulatedGripper? {
+  private func gripper(of phone: SimulatedPhone, scene: PhoneScene) -> SimulatedGripper? {
     phone.side == "head"
       ? nil : SimulatedGripper(side: phone.side, isPair: phones.count { $0.side != "head" } > 1, seed: scene.seed)
   }
 
-  private func start(of phone: Phone) -> Int64 { Self.start + Int64((phone.skew * 1e9).rounded()) }
+  private func start(of phone: SimulatedPhone) -> Int64 { Self.start + Int64((phone.skew * 1e9).rounded()) }
 
-  private func write(_ scene: PhoneScene, _ gripper: SimulatedGripper?, _ stem: String, session: String, _ phone: Phone) throws {
+  private func write(_ scene: PhoneScene, _ gripper: SimulatedGripper?, _ stem: String, session: String, _ phone: SimulatedPhone) throws {
     let skipped: Set<Int> = quirks.contains(.skippedFrames) ? [3, 9] : []
     var options = MovieEncoder.Options(size: size)
     (options.rate, options.timescale) = (Self.rate, 10_000)
@@ -127,7 +120,7 @@ package struct SimulatedIPhUMI: SimulatedApp {
     try Data(json(scene, session, phone).canonicalBytes).write(to: URL(fileURLWithPath: stem + ".json"))
   }
 
-  private func json(_ scene: PhoneScene, _ name: String, _ phone: Phone) -> JSONValue {
+  private func json(_ scene: PhoneScene, _ name: String, _ phone: SimulatedPhone) -> JSONValue {
     let start = start(of: phone)
     let numbers = scene.path.samples.indices
     func time(_ number: Int) -> JSONValue {

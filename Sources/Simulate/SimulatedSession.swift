@@ -44,6 +44,13 @@ package struct SimulatedSession: Sendable {
 
   package init() {}
 
+  /// Lets the recording start later by some seconds.
+  package mutating func start(later seconds: Double) {
+    let shift = Int64((seconds * 1e9).rounded())
+    clockOffset += shift
+    startTime = startTime.map { $0 + shift }
+  }
+
   private var imageSize: ImageSize {
     if let size { return size }
     return switch variant {

@@ -11,7 +11,7 @@ package enum CommonMotion {
   }
 
   /// The greatest that is looked for, in seconds.
-  private static let reach = 1.0
+  private static let reach = 2.0
 
   /// The delay of a member's motion after that of the reference; `nil` where they do not turn alike, or turn alike at their own times.
   ///

@@ -114,39 +114,17 @@ struct SimulateIPhUMI: ParsableCommand {
   var size = SimulatedIPhUMI.usualSize
   @Option(help: "Something that is missing, damaged or of another version; may be given several times.")
   var quirk: [SimulatedIPhUMI.Quirk] = []
-  @Option(help: ArgumentHelp("One demonstration of several phones, by side: left,right,head.", valueName: "sides"))
-  var phones: String?
-  @Option(
-    help: ArgumentHelp("A phone starts later than the others by so many seconds; may be given several times.", valueName: "side=seconds"))
-  var skew: [String] = []
+  @OptionGroup var phones: PhonesOptions
 
   func validate() throws {
     try options.validate(rate: 30)
     guard size.width % 2 == 0, size.height % 2 == 0 else { throw ValidationError("--size: expected even sides") }
-    _ = try sides()
-  }
-
-  private func sides() throws -> [SimulatedIPhUMI.Phone] {
-    let names = (phones ?? "").split(separator: ",").map(String.init)
-    if let other = names.first(where: { !["left", "right", "head"].contains($0) }) {
-      throw ValidationError("--phones: expected left, right and head, separated by commas, found \(other)")
-    }
-    guard Set(names).count == names.count else { throw ValidationError("--phones: a side is named twice") }
-    var skews: [String: Double] = [:]
-    for text in skew {
-      let words = text.split(separator: "=", omittingEmptySubsequences: false)
-      guard words.count == 2, names.contains(String(words[0])), let seconds = Double(words[1]), (-10...10).contains(seconds) else {
-        throw ValidationError("--skew: expected one of --phones and seconds from -10 to 10, such as left=0.08, found \(text)")
-      }
-      skews[String(words[0])] = seconds
-    }
-    return names.map { SimulatedIPhUMI.Phone(side: $0, skew: skews[$0] ?? 0) }
   }
 
   func run() throws {
     var take = SimulatedIPhUMI()
     (take.seconds, take.seed, take.size, take.quirks) = (options.seconds, options.seed, size, quirk)
-    take.phones = try sides()
+    take.phones = try phones.sides()
     try take.write(to: options.output)
     standardOutput(options.output)
   }
@@ -190,3 +168,31 @@ extension SimulatedAnySense.Quirk: ExpressibleByArgument {}
 extension SimulatedARKitScenes.Quirk: ExpressibleByArgument {}
 extension SimulatedSpectacularRec.Quirk: ExpressibleByArgument {}
 extension SimulatedOpenCamera.Quirk: ExpressibleByArgument {}
+
+/// Options of takes that several phones record at one time.
+struct PhonesOptions: ParsableArguments {
+  @Option(help: ArgumentHelp("One demonstration of several phones, by side: left,right,head.", valueName: "sides"))
+  var phones: String?
+  @Option(
+    help: ArgumentHelp("A phone starts later than the others by so many seconds; may be given several times.", valueName: "side=seconds"))
+  var skew: [String] = []
+
+  func validate() throws { _ = try sides() }
+
+  func sides() throws -> [SimulatedPhone] {
+    let names = (phones ?? "").split(separator: ",").map(String.init)
+    if let other = names.first(where: { !["left", "right", "head"].contains($0) }) {
+      throw ValidationError("--phones: expected left, right and head, separated by commas, found \(other)")
+    }
+    guard Set(names).count == names.count else { throw ValidationError("--phones: a side is named twice") }
+    var skews: [String: Double] = [:]
+    for text in skew {
+      let words = text.split(separator: "=", omittingEmptySubsequences: false)
+      guard words.count == 2, names.contains(String(words[0])), let seconds = Double(words[1]), (-10...10).contains(seconds) else {
+        throw ValidationError("--skew: expected one of --phones and seconds from -10 to 10, such as left=0.08, found \(text)")
+      }
+      skews[String(words[0])] = seconds
+    }
+    return names.map { SimulatedPhone(side: $0, skew: skews[$0] ?? 0) }
+  }
+}

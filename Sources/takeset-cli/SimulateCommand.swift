@@ -87,6 +87,7 @@ struct SimulateSession: ParsableCommand {
   var startTime: String?
   @Option(help: "A known deviation of real sessions from their format; may be given several times.")
   var quirk: [SessionQuirk] = []
+  @OptionGroup var phones: PhonesOptions
   @OptionGroup var recording: RecordingOptions
 
   func validate() throws {
@@ -114,7 +115,19 @@ struct SimulateSession: ParsableCommand {
       }
       session.trajectory = try Trajectory(text: String(decoding: data, as: UTF8.self), name: trajectory)
     }
-    try session.write(to: options.output)
+    let sides = try phones.sides()
+    guard !sides.isEmpty else {
+      try session.write(to: options.output)
+      return standardOutput(options.output)
+    }
+    // Sessions of phones that know nothing of each other, in a folder.
+    let name = URL(fileURLWithPath: options.output).lastPathComponent
+    for (number, phone) in sides.enumerated() {
+      var own = session
+      own.seed = options.seed &+ UInt64(number)
+      own.start(later: phone.skew)
+      try own.write(to: "\(options.output)/\(name)-\(phone.side)")
+    }
     standardOutput(options.output)
   }
 }

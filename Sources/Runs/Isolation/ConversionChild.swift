@@ -41,6 +41,10 @@ package enum ConversionChild {
         let (connection, memory) = ConversionRequest.hostDescriptors
         conversion.context.hosts = StepHosts(connection: connection, memory: memory, environment: environment)
       }
+      if request.asksForTime == true {
+        try MemoryFile(ConversionRequest.resultDescriptor).write(JSONEncoder().encode(UnixSpan(of: request.task)))
+        _exit(ConversionExit.done)
+      }
       let results = try conversion(request.task, in: request.directory, threads: request.threads)
       if results.contains(where: { $0.record.outcome == .failed }), isShortOfMemory(request) {
         // A decoder without memory may call its input damaged.

@@ -20,6 +20,8 @@ struct ConversionRequest: Codable {
   var threads: Int
   /// Versions of what calls the steps in Python, of a pipeline that has some: the child then has a host.
   var environment: JSONValue?
+  /// Whether to say only when the take was recorded, with a `UnixSpan`.
+  var asksForTime: Bool?
   /// The process that waits for the results.
   var parent = getpid()
   /// Bytes of address space beyond what is in use at first, and seconds of processor time.

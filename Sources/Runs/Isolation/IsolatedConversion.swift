@@ -64,16 +64,14 @@ package struct IsolatedConversion: Sendable {
   /// Converts a take into shards in an attempt's directory.
   func convert(_ job: TakeJob, in attempt: AttemptDirectory, threads: Int, isCancelled: () -> Bool) throws -> [TakeResult] {
     let hosts = conversion.pipeline.hosts
-    let request = ConversionRequest(
-      task: job.task, pipeline: conversion.pipeline.canonical(), digest: conversion.digest, toolVersion: conversion.tool.version,
-      toolRevision: conversion.tool.revision, keys: conversion.context.keys?.text, directory: attempt.path,
-      readable: job.inputs?.readablePaths(of: job.task) ?? [], threads: threads, environment: hosts?.environment, memory: limits.memory,
-      processorSeconds: Int64(limits.seconds) * Int64(threads))
-    let data = try JSONEncoder().encode(request)
+    let request = try request(job.task, job.inputs, in: attempt.path, threads: threads, hosts)
     let answerLimit = Self.answerLimit(job)
-    var end = try run(data, hosts, answerLimit: answerLimit, isCancelled)
+    func once() throws -> End<[TakeResult]> {
+      try run(request, hosts, answerLimit: answerLimit, isCancelled, reading: ConversionAnswer.decode)
+    }
+    var end = try once()
     // A crash may be the system's; the same take crashes twice only by its own fault.
-    if case .crashed = end { end = try run(data, hosts, answerLimit: answerLimit, isCancelled) }
+    if case .crashed = end { end = try once() }
     switch end {
     case .finished(let results):
       do {
@@ -88,14 +86,39 @@ package struct IsolatedConversion: Sendable {
     }
   }
 
-  private enum End {
-    case finished([TakeResult])
+  /// Says when a take was recorded. Throws `TakeFailure` for one that cannot be opened, `OutputFailure` and `CancellationError`.
+  func span(of task: TakeTask, _ isCancelled: () -> Bool) throws -> UnixSpan {
+    let inputs = try task.makeReader().inputs(of: task.location)
+    // Nothing is written.
+    let request = try request(task, inputs, in: "/dev/null", threads: 1, nil, asksForTime: true)
+    let end = try run(request, nil, answerLimit: 1 << 16, isCancelled) { try JSONDecoder().decode(UnixSpan.self, from: $0) }
+    switch end {
+    case .finished(let span): return span
+    case .crashed(let failure), .failed(let failure): throw failure
+    }
+  }
+
+  private func request(
+    _ task: TakeTask, _ inputs: TakeInputs?, in directory: String, threads: Int, _ hosts: StepHosts?, asksForTime: Bool? = nil
+  ) throws -> Data {
+    try JSONEncoder().encode(
+      ConversionRequest(
+        task: task, pipeline: conversion.pipeline.canonical(), digest: conversion.digest, toolVersion: conversion.tool.version,
+        toolRevision: conversion.tool.revision, keys: conversion.context.keys?.text, directory: directory,
+        readable: inputs?.readablePaths(of: task) ?? [], threads: threads, environment: hosts?.environment, asksForTime: asksForTime,
+        memory: limits.memory, processorSeconds: Int64(limits.seconds) * Int64(threads)))
+  }
+
+  private enum End<Answer> {
+    case finished(Answer)
     /// The child was ended by a signal.
     case crashed(TakeFailure)
     case failed(TakeFailure)
   }
 
-  private func run(_ request: Data, _ hosts: StepHosts?, answerLimit: Int, _ isCancelled: () -> Bool) throws -> End {
+  private func run<Answer>(
+    _ request: Data, _ hosts: StepHosts?, answerLimit: Int, _ isCancelled: () -> Bool, reading: (Data) throws -> Answer
+  ) throws -> End<Answer> {
     let files: [MemoryFile]
     do {
       files = try [request.count, answerLimit, Self.spokenLimit].map { try MemoryFile(size: $0) }
@@ -138,19 +161,19 @@ package struct IsolatedConversion: Sendable {
     if signal != 0 { return ended(by: status, words, peak) }
     switch status >> 8 & 0xFF {
     case ConversionExit.done:
-      guard let results = try? ConversionAnswer.decode(output.contents()) else {
+      guard let answer = try? reading(output.contents()) else {
         return .failed(TakeFailure(.internal, "the child process that converted the take left no readable result"))
       }
       // Of any other end it is not known in what call the host was.
       if let host { hosts?.give(host) }
-      return .finished(results)
+      return .finished(answer)
     case ConversionExit.output: throw OutputFailure(words)
     default: return ended(by: status, words, peak)
     }
   }
 
   /// Returns the end of a child that left no results.
-  private func ended(by status: Int32, _ words: String, _ peak: Int64) -> End {
+  private func ended<Answer>(by status: Int32, _ words: String, _ peak: Int64) -> End<Answer> {
     let signal = status & 0x7F
     if signal != 0 { return .crashed(crash(signal, words, peak)) }
     if Self.lacksMemory(words) { return .failed(outOfMemory) }

@@ -12,6 +12,8 @@ package struct Join: Sendable, Equatable {
     case session
     /// Their names but for the part that says which phone it is.
     case name
+    /// Their Unix times, of which those of one moment have the most in common.
+    case time
   }
 
   /// What becomes of a group that lacks a member.

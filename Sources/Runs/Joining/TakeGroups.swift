@@ -11,9 +11,18 @@ struct TakeGroups {
   /// Folders that have the takes of one group only, so that a file of labels in them is that of the group.
   private(set) var folders: Set<String> = []
 
-  /// - Parameter inputs: The paths of the inputs: a file outside of them is nobody's.
-  init(_ join: Join, _ takes: [TakeSearch.Found], inputs: [String]) {
+  /// - Parameters:
+  ///   - inputs: The paths of the inputs: a file outside of them is nobody's.
+  ///   - timing: Says when a take was recorded.
+  init(_ join: Join, _ takes: [TakeSearch.Found], inputs: [String], timing: UnixSpan.Reading) {
     (self.join, all) = (join, takes)
+    if join.by == .time {
+      let candidates = takes.filter { take in
+        take.duplicateFolder == nil && join.members.count { $0.value.parts(of: take.id) != nil } == 1
+      }
+      moments = TakeMoments.of(
+        candidates.map { take in (take.task, join.members.first { $0.value.parts(of: take.id) != nil }?.key ?? "") }, join, timing)
+    }
     var groups: [Key: [String: [Int]]] = [:]
     for (index, take) in takes.enumerated() {
       // An archive that the folder of its name was made of is no second take of the member.
@@ -46,6 +55,9 @@ struct TakeGroups {
       }.keys)
   }
 
+  /// The moments of takes, by their paths; empty unless takes are joined by time.
+  private var moments: [String: Result<TakeMoments.Moment, any Error>] = [:]
+
   /// What the takes of a group have in common, and its id.
   private struct Key: Hashable {
     var key: String
@@ -68,6 +80,12 @@ struct TakeGroups {
       return .failure(Reason(words: "its id matches the patterns of \(matches.map(\.name).joined(separator: " and "))", isAmbiguous: true))
     }
     switch join.by {
+    case .time:
+      switch moments[take.location.path] {
+      case .success(let moment)?: return .success((Key(key: "\(moment.number)", name: moment.name), match.name))
+      case .failure(let failure)?: return .failure(Reason(words: "when it was recorded is not known: \(failure)"))
+      case nil: return .failure(Reason(words: "when it was recorded is not known"))
+      }
     case .session:
       guard let session = take.session else {
         return .failure(Reason(words: "nothing in its name says of which session it is; join: {by: name} goes by the ids alone"))
@@ -82,6 +100,8 @@ struct TakeGroups {
   /// The same, by folder, where a member has several takes of a name, every folder has at most one of each, and a folder has several members.
   private func divided(_ group: [String: [Int]]) -> [[String: [Int]]] {
     if group.values.allSatisfy({ $0.count == 1 }) { return [group] }
+    // A time is one, wherever the files are.
+    if join.by == .time { return [group] }
     // A phone's files may be in folders of their own, so that the folder of a group is above them.
     for height in 1...Self.highest {
       var byFolder: [String: [String: [Int]]] = [:]

@@ -4,6 +4,7 @@ import Steps
 /// The takes that a watch has found at rest and whose groups are not complete: a group is converted once all of its members are there.
 struct WatchedGroups {
   private let pipeline: Pipeline
+  private let timing: UnixSpan.Reading
   /// The takes whose group lacks a member, by their paths.
   private(set) var waiting: [String: Waiting] = [:]
 
@@ -18,9 +19,10 @@ struct WatchedGroups {
   private var groups: [String: [String]] = [:]
 
   /// `nil` for a pipeline that joins nothing.
-  init?(_ pipeline: Pipeline) {
-    guard var join = pipeline.join else { return nil }
-    var pipeline = pipeline
+  init?(_ run: Run, _ isCancelled: @escaping @Sendable () -> Bool) {
+    guard var join = run.pipeline.join else { return nil }
+    var pipeline = run.pipeline
+    timing = run.timing(TakeConversion(pipeline: pipeline, tool: run.tool, context: RunContext(keys: run.keys)), isCancelled)
     // What becomes of an incomplete group shows only when nothing else comes.
     join.incomplete = .reject
     pipeline.join = join
@@ -33,7 +35,7 @@ struct WatchedGroups {
     guard !ready.isEmpty else { return [] }
     let others = ready.flatMap { groups[$0] ?? [] } + waiting.keys
     let inputs = Set(ready + others.filter(watch.isStanding)).sorted()
-    let search = TakeSearch(inputs: inputs, pipeline: pipeline)
+    let search = TakeSearch(inputs: inputs, pipeline: pipeline, timing: timing)
     var converted: Set<String> = []
     for take in search.found {
       guard let joined = take.reader as? JoinedTake else {

@@ -40,7 +40,7 @@ package struct WatchRun: Sendable {
   package func execute(isStopped: @escaping @Sendable () -> Bool, report: @escaping @Sendable (Event) -> Void) throws {
     var directory = try OutputDirectory(run.output, inputs: run.inputs)
     var watch = TakeWatch(inputs: run.inputs, readers: run.pipeline.candidates, settle: settle)
-    var groups = WatchedGroups(run.pipeline)
+    var groups = WatchedGroups(run, isStopped)
     let events = DirectoryEvents()
     var (nextComplete, nextBatch) = (0.0, 0.0)
     var missing: Set<String> = []

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import sys
 
@@ -278,3 +279,52 @@ def test_loaders_know_the_phones(takeset, pick, tmp_path):
     assert any(code == "gripper-missing" and "of each hand" in text for code, text in found)
     assert not any(code == "gripper-missing" for code, _ in diagnoses(pick / "dataset", "diffusion-policy"))
     assert any(code == "several-phones" for code, _ in diagnoses(tmp_path / "dataset", "nerfstudio"))
+
+
+# Takes that have only the time in common
+
+
+def test_takes_are_joined_by_the_time_at_which_they_were_recorded(takeset, tmp_path):
+    """Phones that name their takes as they like: the time alone says which belong together."""
+    takes = tmp_path / "takes"
+    names = {"p1-left": "left_0007", "p1-right": "right_0001", "p2-left": "left_0001", "p2-right": "right_0009"}
+    for number in 1, 2:
+        takeset("simulate", "stack-session", "-o", tmp_path / f"p{number}", "--phones", "left,right", "--skew", "left=0.25", "--seconds", "1.5", "--size", "64x48",
+                "--seed", str(10 * number), "--start-time", f"2026-03-01T13:0{number}:00Z", check=0)  # fmt: skip
+    for old, new in names.items():
+        target = takes / new.split("_")[0] / new
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / old.split("-")[0] / old).rename(target)
+    takeset("simulate", "stack-session", "-o", takes / "left/left_0002", "--seconds", "0.5", "--size", "64x48", "--start-time", "2026-03-02T13:01:00Z", check=0)
+    damaged = takeset.simulate(takes / "right/right_0002", "--seconds", "0.5", "--size", "64x48", "--start-time", "2026-03-02T13:01:00Z")
+    (damaged / "metadata.json").write_text("{")
+    file = pipeline(tmp_path, {"by": "time", "members": {"left": "left_*", "right": "right_*"}, "reference": "right"})
+    outcomes = {}
+    for isolation in "never", "always":
+        output = tmp_path / isolation
+        done = takeset("run", takes, "-o", output, "--pipeline", file, "--isolate", isolation)
+        assert done.returncode == 3, done.stderr
+        outcomes[isolation] = {id: entry["outcome"] for id, entry in entries(output).items()}
+    assert outcomes["never"] == outcomes["always"] == {
+        "right_0001": "written", "right_0009": "written", "left_0002": "rejected", "right_0002": "failed"}  # fmt: skip
+    assert outputs(tmp_path / "never") == outputs(tmp_path / "always")
+    found = entries(tmp_path / "never")
+    places = {id: {one["path"].split("/")[0] for one in found[id]["inputs"]} for id in ("right_0001", "right_0009")}
+    assert places == dict.fromkeys(places, {"left", "right"})
+    assert [found[id]["steps"][0]["options"]["members"]["left"]["id"] for id in ("right_0001", "right_0009")] == ["left_0007", "left_0001"]
+    assert "join-alone" in codes(found["right_0002"]) and "there is no take of right" in found["left_0002"]["reason"]
+    again = takeset("run", takes, "-o", tmp_path / "never", "--pipeline", file, check=3)
+    assert re.findall(r"^\[\d/4\] (\w+): ", again.stderr, re.M) == ["right_0002"]
+    plan = {take["id"] for take in json.loads(takeset("plan", takes, "--pipeline", file, "--json").stdout)["takes"]}
+    assert plan == set(found)
+
+
+def test_a_take_at_the_time_of_two_others_is_joined_with_neither(takeset, tmp_path):
+    for name, seconds, time in ("left_1", 6, "13:00:00"), ("right_1", 1.5, "13:00:00"), ("right_2", 1.5, "13:00:04"):
+        takeset("simulate", "stack-session", "-o", tmp_path / "takes" / name, "--seconds", str(seconds), "--size", "64x48", "--rate", "30", "--start-time",
+                f"2026-03-01T{time}Z", check=0)  # fmt: skip
+    file = pipeline(tmp_path, {"by": "time", "members": {"left": "left_*", "right": "right_*"}})
+    takeset("run", tmp_path / "takes", "-o", tmp_path / "out", "--pipeline", file, check=3)
+    found = entries(tmp_path / "out")
+    assert {entry["outcome"] for entry in found.values()} == {"failed"} and set(found) == {"left_1", "right_1", "right_2"}
+    assert all("join-ambiguous" in codes(entry) and "right has several takes" in entry["reason"] for entry in found.values())
