@@ -25,7 +25,10 @@ struct EpisodeTopics: Sendable {
 
   /// The topic of a stream, without the slash at its begin.
   static func topic(_ name: StreamName, _ spec: StreamSpec?) -> String {
-    spec?.member.map { "\($0)/\(name.rawValue.dropFirst($0.count + 1))" } ?? name.rawValue
+    guard let member = spec?.member else { return name.rawValue }
+    // A stream may have got another name.
+    let prefix = member + "_"
+    return "\(member)/\(name.rawValue.hasPrefix(prefix) ? String(name.rawValue.dropFirst(prefix.count)) : name.rawValue)"
   }
 
   static func camera(_ name: StreamName, _ spec: StreamSpec) -> String {
@@ -77,7 +80,11 @@ struct EpisodeTopics: Sendable {
     var seen: Set<String> = []
     return poses.compactMap { name, stream in
       guard let member = stream.spec.member, seen.insert(member).inserted else { return nil }
-      let image = episode.images.first { $0.stream.spec.member == member }
+      // The poses are those of the phone's main camera.
+      let images = episode.images.filter { $0.stream.spec.member == member }
+      let main = CameraName("\(member)_\(CameraName.phone)")
+      let image =
+        images.first { $0.name == StreamName.image.of(member) } ?? images.first { $0.stream.spec.raster?.camera == main } ?? images.first
       return Posed(
         camera: image.map { camera($0.name, $0.stream.spec) } ?? "\(member)/\(CameraName.phone)",
         world: stream.spec.kind.poseFrame?.world ?? member, stream: name)

@@ -40,7 +40,7 @@ extension Loader {
         return examined.shorter(than: (examined.window - 1) * stride + 1, ifAll: .breaks)
       },
       DoctorRule(
-        .gripperMissing, .trainsBadly, "with --layout umi, robot0_gripper_width is 0 everywhere",
+        .gripperMissing, .trainsBadly, "with --layout umi, gripper_width is 0 everywhere",
         Remedy(
           "record joints, and name the one that opens the gripper",
           command: "takeset export DATASET --to zarr --layout umi --gripper joints:0 --output OUT")

@@ -87,7 +87,9 @@ struct EpisodeMeasurements: Sendable {
       tick: try stamps?.integerAttribute("tick_ns") ?? 1)
     let quality = try stored.quality() ?? []
     for pose in observations.values.filter(\.isPose).sorted(by: { $0.name < $1.name }) where pose.shape == [7] {
-      allPoses.append((pose.name, try PoseMeasurements(stored.observation(pose.name), at: timestamps, quality: quality)))
+      // The bits of a joined take are those of all phones, and count once.
+      let own = allPoses.isEmpty ? quality : []
+      allPoses.append((pose.name, try PoseMeasurements(stored.observation(pose.name), at: timestamps, quality: own)))
     }
     if let pose = allPoses.first {
       if poses?.extent ?? 0 > 0, rows >= Self.fewestRows { content = try stored.observation(pose.name).textAttribute("sha256") }

@@ -99,7 +99,10 @@ extension Examined {
     problem({ episode in
       let members = episode.actingMembers.isEmpty ? [nil] : episode.actingMembers.map(Optional.some)
       return members.contains { member in
-        !episode.observations.values.contains { $0.member == member && ($0.isAngles || $0.name.contains("gripper")) }
+        !episode.observations.values.contains { array in
+          let isOwn = array.member == member || member.map { array.name.hasPrefix($0 + "_") } ?? false
+          return isOwn && (array.isAngles || array.name.contains("gripper"))
+        }
       }
     }) { "\($0) no joints or gripper\(readable.contains { !$0.actingMembers.isEmpty } ? " of each hand" : "")" }.map { found in
       guard readable.contains(where: { !$0.actingMembers.isEmpty }) else { return found }

@@ -47,7 +47,7 @@ extension Loader {
       ) { $0.withoutNumbers(ifAll: .breaks) },
       DoctorRule(
         .rowsMasked, .trainsBadly,
-        "the export leaves rows without an action out and cuts the episode there; depth is 0 where it is missing", .atGaps
+        "the export leaves rows without an action or an image out and cuts the episode there; depth is 0 where it is missing", .atGaps
       ) { $0.withMaskedRows() },
       DoctorRule(
         .imageUndecodable, .trainsBadly, "the export leaves these rows out and cuts the episode there",

@@ -9,7 +9,12 @@ extension Examined {
     let bad = readable.filter { found($0) > 0 }
     guard !bad.isEmpty else { return [] }
     let count = bad.map(found).reduce(0, +), rows = bad.map { $0.rows * $0.allPoses.count }.reduce(0, +)
-    return [Problem(sentence: "\(count) of \(several(rows, "row")) of \(words(bad.map(\.id))) \(what)", episodes: bad.map(\.id))]
+    return [
+      Problem(
+        sentence:
+          "\(count) of \(several(rows, bad.contains { $0.allPoses.count > 1 } ? "pose" : "row")) of \(words(bad.map(\.id))) \(what)",
+        episodes: bad.map(\.id))
+    ]
   }
 
   func withBadNorms() -> [Problem] {

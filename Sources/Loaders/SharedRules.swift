@@ -121,7 +121,8 @@ extension Remedy {
   }
 
   /// A phone of a joined take that began later than the reference, or ended earlier.
-  static let wholeEpisode = Remedy("the phone has nothing there; record all phones for the whole episode, or leave these rows out")
+  static let wholeEpisode = Remedy(
+    "nothing was recorded near these rows; let all phones record for the whole episode, or leave it, or them, out")
 
   static let atGaps = Remedy("make each stretch without gaps an episode", steps: "split-episodes: {at: gaps}")
 }

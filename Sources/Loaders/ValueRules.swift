@@ -18,10 +18,16 @@ extension Examined {
       let areAngles = bad.allSatisfy { $0.array.isAngles && $0.array.notFinite <= $0.array.masked }
       // Another phone of a joined take begins later, or ends earlier.
       let isUnreached = kind.isPose && kind.member != nil && bad.allSatisfy { $0.array.notFinite <= $0.array.masked }
-      let without =
-        isUnreached
-        ? Remedy.wholeEpisode
-        : key == "actions" || kind.isPose ? Remedy.again : .without(key, keeping: commonKeys(without: key))
+      let without: Remedy =
+        if isUnreached {
+          .wholeEpisode
+        } else if key == "actions" || kind.isPose {
+          .again
+        } else if kind.isVector, readable.contains(where: { $0.isActing(kind) }) {
+          Remedy("the actions need it: find its value in more rows, or leave it out of both")
+        } else {
+          .without(key, keeping: commonKeys(without: key))
+        }
       return Problem(
         sentence: "\(key) is NaN or infinite in \(count) of \(several(rows, "row")) of \(words(bad.map(\.id)))", episodes: bad.map(\.id),
         remedy: isThroughout ? without : remedy ?? (areAngles ? .dropping("joints-missing") : without),
@@ -42,15 +48,23 @@ extension Examined {
       let bad = arrays(key).filter { missing($0.array) > 0 }
       guard let kind = bad.first?.array else { return nil }
       let (count, rows) = (bad.reduce(0) { $0 + missing($1.array) }, bad.reduce(0) { $0 + $1.array.rows })
-      let areGaps = readable.contains { $0.times.gaps > 0 && ($0.actions?.masked ?? 0) > 0 }
       let what = key == "actions" ? "actions are unknown, and 0," : "\(key) is missing, and 0,"
       return Problem(
         sentence: "\(what) in \(count) of \(several(rows, "row")) of \(words(bad.map(\.id)))", episodes: bad.map(\.id),
-        remedy: remedy
-          ?? (kind.isImage || kind.member != nil && kind.unpaired > 0
-            ? kind.member == nil ? .without(key, keeping: commonKeys(without: key)) : .wholeEpisode
-            : kind.isDepth ? .dropping("depth-missing") : areGaps ? .atGaps : .dropping("joints-missing")))
+        remedy: remedy ?? self.remedy(for: kind))
     }
+  }
+
+  /// The remedy for masked rows.
+  private func remedy(for array: ArrayMeasurements) -> Remedy {
+    if array.isImage || array.member != nil && 2 * array.unpaired > array.masked {
+      return array.member == nil ? .without(array.name, keeping: commonKeys(without: array.name)) : .wholeEpisode
+    }
+    if array.isDepth { return .dropping("depth-missing") }
+    if readable.contains(where: { $0.times.gaps > 0 && ($0.actions?.masked ?? 0) > 0 }) { return .atGaps }
+    let numbers = readable.flatMap { episode in episode.observations.values.filter { $0.isVector && episode.isActing($0) } }
+    return numbers.contains { $0.notFinite > 0 }
+      ? Remedy("find the numbers that actions need in more rows, or leave them out of the actions") : .dropping("joints-missing")
   }
 
   func withUndecodableImages() -> [Problem] {

@@ -71,7 +71,7 @@ package struct StepTrial {
 
   /// Calls the step. Throws `UsageError` for a request that fits no take, `PipelineFileError`, `StepMistake`, `TakeFailure`, `Rejection`.
   package init(_ request: Request, take path: String) throws {
-    let (before, step) = try Self.pipeline(request)
+    let (before, step) = try Self.pipeline(request, take: path)
     let search = TakeSearch(inputs: [path], pipeline: before)
     guard let found = search.found.first, search.found.count == 1 else {
       throw UsageError(search.found.isEmpty ? search.unmatchedInWords : "\(path) has \(counted(search.found.count, "take")); name one")
@@ -99,7 +99,7 @@ package struct StepTrial {
   }
 
   /// The pipeline before the step, and the step as it was loaded.
-  private static func pipeline(_ request: Request) throws -> (before: Pipeline, step: Python) {
+  private static func pipeline(_ request: Request, take path: String) throws -> (before: Pipeline, step: Python) {
     let step = Directory.absolute(request.step)
     var folder = URL(fileURLWithPath: step).deletingLastPathComponent().path
     var whole: Pipeline
@@ -112,25 +112,44 @@ package struct StepTrial {
       let own: JSONValue = ["version": 1, "transforms": [["align": [:]], ["python": ["file": name]]]]
       whole = try PipelineFile.parse(own.canonicalText)
     }
-    let index = whole.transforms.firstIndex { transform in
+    var transforms = whole.transforms
+    if let join = whole.join {
+      let id = TakeSearch(inputs: [path], readers: whole.candidates).found.first?.id ?? ""
+      transforms = Self.transforms(transforms, of: join.member(of: id))
+    }
+    let index = transforms.firstIndex { transform in
       guard let python = transform as? Python else { return false }
       let isNamed = request.pipeline == nil || request.function == nil || python.function == nil || python.function == request.function
       return isNamed && URL(fileURLWithPath: folder + "/" + python.file).standardizedFileURL.path == step
     }
-    guard let index, var python = whole.transforms[index] as? Python else {
+    guard let index, var python = transforms[index] as? Python else {
       let function = request.function.map { " and function: \($0)" } ?? ""
       throw UsageError("\(request.pipeline ?? "") has no step python with this file\(function); name it there, or leave --pipeline out")
     }
     python.function = request.function ?? python.function
     python.options = request.options ?? python.options
-    // One phone's take is tried, and its streams have no member's names.
-    python.member = nil
-    whole = Pipeline(readers: whole.readers, join: nil, transforms: whole.transforms.prefix(index) + [python], writer: whole.writer)
+    whole = Pipeline(readers: whole.readers, join: nil, transforms: transforms.prefix(index) + [python], writer: whole.writer)
     let loaded = try ProgramLoader(folder: folder, interpreter: request.python, limits: request.limits).load(whole)
     guard let last = loaded.transforms.last as? Python else { throw TakeFailure(.internal, "the step was not loaded") }
     var before = Pipeline(readers: loaded.readers, join: nil, transforms: loaded.transforms.dropLast(), writer: loaded.writer)
     before.hosts = loaded.hosts
     return (before, last)
+  }
+
+  /// The steps for the take of one phone, whose streams have no member's names: those of other members are left out, where it is known which
+  /// phone it is.
+  private static func transforms(_ transforms: [any Transform], of member: String?) -> [any Transform] {
+    transforms.compactMap { transform in
+      guard let names = transform.namedMembers, names.option == "member" else { return transform }
+      guard member == nil || names.names == [member] else { return nil }
+      if var own = transform as? Python {
+        own.member = nil
+        return own
+      }
+      guard var own = transform as? any MemberTransform else { return transform }
+      own.member = nil
+      return own
+    }
   }
 
   /// Calls the step for the rows, and takes its results and the pictures.

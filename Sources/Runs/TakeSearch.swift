@@ -41,6 +41,8 @@ package struct TakeSearch: Sendable {
   }
 
   package private(set) var found: [Found] = []
+  /// The takes before the pipeline joined any, with the names of their places.
+  private(set) var ungrouped: [Found] = []
   package private(set) var unmatched: [Unmatched] = []
   /// Folders and files of the inputs that hold no take and belong to none, in the order in which they were found.
   package private(set) var ignored = IgnoredPlaces()
@@ -98,7 +100,10 @@ package struct TakeSearch: Sendable {
     unmatched.removeAll { companions.contains($0.path) }
     for path in companions { ignored.remove(path) }
     findDuplicateFolders()
-    if let join { group(by: join) }
+    if let join {
+      ungrouped = found
+      group(by: join)
+    }
     ignored.removeSidecars(of: found)
     ignored.removeLabels(of: found)
     if let sentence = ignored.sentence { notices.append(sentence) }

@@ -118,7 +118,7 @@ extension Transform {
 /// A transform that can be limited to one member of a joined take. It changes streams and cameras, and no rows.
 package protocol MemberTransform: Transform {
   /// The member; `nil` for all streams.
-  var member: String? { get }
+  var member: String? { get set }
 }
 
 extension MemberTransform {

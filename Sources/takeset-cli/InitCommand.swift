@@ -36,9 +36,12 @@ struct InitCommand: ParsableCommand {
     guard let output else { return standardOutput(String(recipe.pipeline.dropLast())) }
     var files = [(path: output, text: recipe.pipeline)]
     if let step = recipe.step {
+      guard URL(fileURLWithPath: output).lastPathComponent != step.name else {
+        throw UsageError("--output: \(step.name) is the name of the step beside the pipeline; choose another one, such as umi.yaml")
+      }
       let path = URL(fileURLWithPath: output).deletingLastPathComponent().appendingPathComponent(step.name).relativePath
       // One that is there already is the user's own, unless it is the same.
-      if FileManager.default.contents(atPath: path) != Data(step.text.utf8) { files.insert((path, step.text), at: 0) }
+      if FileManager.default.contents(atPath: path) != Data(step.text.utf8) { files.append((path, step.text)) }
     }
     for file in files {
       switch try Directory.kind(at: file.path) {
@@ -55,7 +58,7 @@ struct InitCommand: ParsableCommand {
         throw OutputFailure("cannot write \(file.path): \(error)")
       }
     }
-    let beside = files.dropLast().map { ", and \($0.path) beside it" }.joined()
+    let beside = files.dropFirst().map { ", and \($0.path) beside it" }.joined()
     standardOutput("\(output): \(recipe.title)\(beside)")
   }
 

@@ -160,9 +160,11 @@ final class HDF5Shard: ShardWriter, @unchecked Sendable {
   }
 
   private func checkReadable(_ raster: Int, _ finding: Finding) throws {
-    let unreadable = isUnreadable[raster].count(where: \.self)
-    if unreadable * 5 > rowCount {
-      throw TakeFailure.tooManyUndecodable(of: rowCount, first: findings.first { $0.code == finding.code } ?? finding)
+    // Rows that the camera does not reach, as another phone that begins later, have none to be read.
+    let rows = layout.rasters[raster].rows
+    let unreadable = zip(isUnreadable[raster], rows).count { $0 && $1 != nil }, count = rows.count { $0 != nil }
+    if unreadable * 5 > count {
+      throw TakeFailure.tooManyUndecodable(of: count, first: findings.first { $0.code == finding.code } ?? finding)
     }
   }
 

@@ -88,6 +88,12 @@ package struct Join: Sendable, Equatable {
     }
   }
 
+  /// The member whose pattern the id of a take matches; `nil` where none does, or several do.
+  package func member(of id: String) -> String? {
+    let matches = members.filter { $0.value.parts(of: id) != nil }.keys
+    return matches.count == 1 ? matches.first : nil
+  }
+
   /// The error for a name that no member has.
   func unknown(_ name: String, _ path: String) -> PipelineFileError {
     let names = members.keys.sorted()

@@ -87,10 +87,11 @@ struct JoinedTake: Reader {
     (joined.dropped, joined.captureStart, joined.dates) = (timeline.dropped, timeline.captureStart, timeline.dates)
     (joined.unixOrigin, joined.device) = (reference.aligned.unixOrigin, timeline.device)
     if !lacking.isEmpty { joined.findings.append(Finding(.joinIncomplete, missingWords(opened), severity: .warning)) }
-    let clock = try UnixClock(of: reference)
+    // One phone alone has nothing to be related to.
+    let clock = opened.count > 1 ? try UnixClock(of: reference) : nil
     var labels: [String: JSONValue] = [:]
     for member in OpenedMember.byLabels(opened) {
-      let shift = member.name == reference.name ? nil : try self.shift(member, to: reference, clock, &joined.findings)
+      let shift = member.name == reference.name ? nil : try clock.map { try self.shift(member, to: reference, $0, &joined.findings) }
       if let shift, let finding = try member.absence(from: timeline.frames, of: reference.name, shift) { joined.findings.append(finding) }
       joined.add(member, shift: shift, world: sharesWorld ? "session" : member.name)
       if let first = timeline.frames.timestamps.first, let own = member.source.frames.timestamps.first {
@@ -130,7 +131,7 @@ struct JoinedTake: Reader {
     if let delay = CommonMotion.delay(of: member.aligned, later: shift.nanoseconds, than: reference.aligned),
       delay.nanoseconds.magnitude > Self.coarsest.magnitude
     {
-      findings.append(contradiction(delay, of: member.name, reference.name, given: given))
+      findings.append(contradiction(delay, of: member.name, reference.name))
     } else if shift.residual > Self.coarsest {
       let words = given == 0 ? "join: {offset: {\(member.name): …}} corrects it" : "the offset of \(given) s that is given is added"
       findings.append(
@@ -143,13 +144,13 @@ struct JoinedTake: Reader {
   }
 
   /// The finding that two phones turn alike, and not at the same time.
-  private func contradiction(_ delay: CommonMotion.Delay, of member: String, _ reference: String, given: Double) -> Finding {
+  private func contradiction(_ delay: CommonMotion.Delay, of member: String, _ reference: String) -> Finding {
     let seconds = Double(delay.nanoseconds) / 1e9
     let words = String(
       format:
-        "%@ turns as %@ does, and %.0f ms %@: with that the correlation is %.2f, and as timed %.2f; join: {offset: {%@: %.3f}} puts both at one time",
+        "%@ turns as %@ does, and %.0f ms %@ (correlation %.4f with that, %.4f as timed); if they were turned together, join: {offset: {%@: %.3f}} puts both at one time",
       member, reference, abs(seconds) * 1000, seconds > 0 ? "later" : "earlier", delay.correlation, delay.correlationAsTimed, member,
-      given - seconds)
+      (offset[member] ?? 0) - seconds)
     return Finding(.joinClock, words, field: member)
   }
 }

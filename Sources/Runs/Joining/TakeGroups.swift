@@ -17,11 +17,8 @@ struct TakeGroups {
   init(_ join: Join, _ takes: [TakeSearch.Found], inputs: [String], timing: UnixSpan.Reading) {
     (self.join, all) = (join, takes)
     if join.by == .time {
-      let candidates = takes.filter { take in
-        take.duplicateFolder == nil && join.members.count { $0.value.parts(of: take.id) != nil } == 1
-      }
-      moments = TakeMoments.of(
-        candidates.map { take in (take.task, join.members.first { $0.value.parts(of: take.id) != nil }?.key ?? "") }, join, timing)
+      let candidates = takes.filter { $0.duplicateFolder == nil }.compactMap { take in join.member(of: take.id).map { (take.task, $0) } }
+      moments = TakeMoments.of(candidates, join, timing)
     }
     var groups: [Key: [String: [Int]]] = [:]
     for (index, take) in takes.enumerated() {

@@ -1,10 +1,20 @@
 import Foundation
+import Model
 import Steps
+import Synchronization
 
-/// The takes that a watch has found at rest and whose groups are not complete: a group is converted once all of its members are there.
+/// The groups of all takes that a watch knows: a group is converted once all of its members are there and at rest.
+///
+/// What a search has found of a take is kept until its files change, so that a look at the inputs searches only what is new.
 struct WatchedGroups {
   private let pipeline: Pipeline
+  private let join: Join
   private let timing: UnixSpan.Reading
+  private let spans = Spans()
+  /// The takes at rest, by their paths, as a search finds them before it joins any.
+  private var known: [String: TakeSearch.Found] = [:]
+  /// The paths of the takes that were given out together.
+  private var given: Set<[String]> = []
   /// The takes whose group lacks a member, by their paths.
   private(set) var waiting: [String: Waiting] = [:]
 
@@ -15,45 +25,70 @@ struct WatchedGroups {
     var isNamed = false
   }
 
-  /// The paths of a group's takes by that of each: if one changes, all are converted.
-  private var groups: [String: [String]] = [:]
+  /// Times that were read once.
+  private final class Spans: Sendable {
+    let all = Mutex<[String: Result<UnixSpan, any Error>]>([:])
+
+    func span(of task: TakeTask, _ timing: UnixSpan.Reading) throws -> UnixSpan {
+      if let span = all.withLock({ $0[task.location.path] }) { return try span.get() }
+      let span = Result { try timing(task) }
+      all.withLock { $0[task.location.path] = span }
+      return try span.get()
+    }
+  }
 
   /// `nil` for a pipeline that joins nothing.
   init?(_ run: Run, _ isCancelled: @escaping @Sendable () -> Bool) {
     guard var join = run.pipeline.join else { return nil }
-    var pipeline = run.pipeline
-    timing = run.timing(TakeConversion(pipeline: pipeline, tool: run.tool, context: RunContext(keys: run.keys)), isCancelled)
     // What becomes of an incomplete group shows only when nothing else comes.
     join.incomplete = .reject
-    pipeline.join = join
-    self.pipeline = pipeline
+    (self.join, pipeline) = (join, run.pipeline)
+    timing = run.timing(TakeConversion(pipeline: run.pipeline, tool: run.tool, context: RunContext(keys: run.keys)), isCancelled)
   }
 
-  /// The takes that can be converted now that these have come to rest: those of complete groups, and those that no group takes in. Others wait.
-  mutating func complete(_ ready: [String], _ watch: TakeWatch) -> [String] {
-    waiting = waiting.filter { watch.isStanding($0.key) }
-    guard !ready.isEmpty else { return [] }
-    let others = ready.flatMap { groups[$0] ?? [] } + waiting.keys
-    let inputs = Set(ready + others.filter(watch.isStanding)).sorted()
-    let search = TakeSearch(inputs: inputs, pipeline: pipeline, timing: timing)
-    var converted: Set<String> = []
-    for take in search.found {
-      guard let joined = take.reader as? JoinedTake else {
-        converted.insert(take.location.path)
+  /// The takes that can be converted now: those of groups that are complete, and those that no group takes in, as far as some of them have come to
+  /// rest, or belong together otherwise than before.
+  ///
+  /// - Parameter counterparts: Takes that have to be compared with one that is ready: an archive and the folder of its name.
+  mutating func complete(_ ready: [String], _ counterparts: [String], _ watch: TakeWatch) -> [String] {
+    // Those whose files change again are no longer at rest, and an archive is judged anew when the folder of its name is gone.
+    let left = known.filter { !watch.isAtRest($0.key) }.keys
+    let judged = known.values.filter { take in take.duplicateFolder.map { !watch.isAtRest($0.path) } ?? false }.map(\.location.path)
+    if ready.isEmpty, left.isEmpty, judged.isEmpty { return [] }
+    for path in left { known[path] = nil }
+    let searched = Set(ready + counterparts + judged).filter { watch.isAtRest($0) || ready.contains($0) }
+    for path in searched {
+      known[path] = nil
+      spans.all.withLock { $0[path] = nil }
+    }
+    let search = TakeSearch(inputs: searched.sorted(), pipeline: pipeline)
+    for take in search.ungrouped { known[take.location.path] = take }
+    let groups = TakeGroups(join, known.sorted { $0.key < $1.key }.map(\.value), inputs: watch.inputs) { [spans, timing] in
+      try spans.span(of: $0, timing)
+    }
+    let (fresh, before) = (Set(ready), waiting)
+    var (converted, complete): (Set<String>, Set<[String]>) = ([], [])
+    waiting = [:]
+    for take in groups.found {
+      let joined = take.reader as? JoinedTake
+      let paths = joined?.joinedGroup.paths(in: take.location.path).sorted() ?? [take.location.path]
+      if let joined, !joined.lacking.isEmpty, joined.ambiguity == nil {
+        let reason = "its group has no take of \(joined.lacking.joined(separator: ", ")) yet"
+        for path in paths { waiting[path] = before[path].flatMap { $0.reason == reason ? $0 : nil } ?? Waiting(reason: reason) }
         continue
       }
-      let members = joined.joinedGroup.paths(in: take.location.path)
-      for path in members { groups[path] = members }
-      if joined.lacking.isEmpty || joined.ambiguity != nil {
-        converted.formUnion(members)
-      } else {
-        let reason = "its group has no take of \(joined.lacking.joined(separator: ", ")) yet"
-        for path in members where waiting[path]?.reason != reason { waiting[path] = Waiting(reason: reason) }
-      }
+      complete.insert(paths)
+      if !given.contains(paths) || !fresh.isDisjoint(with: paths) { converted.formUnion(paths) }
     }
-    for path in converted { waiting[path] = nil }
+    given = complete
     // What is gone again a moment later is said by the run.
-    return converted.union(ready.filter { waiting[$0] == nil }).sorted()
+    return converted.union(fresh.filter { known[$0] == nil }).sorted()
+  }
+
+  /// Lets takes be given out again, because they were not converted.
+  mutating func giveBack(_ paths: [String]) {
+    let paths = Set(paths)
+    given = given.filter { paths.isDisjoint(with: $0) }
   }
 
   /// The takes that have waited for longer than some seconds, each once.

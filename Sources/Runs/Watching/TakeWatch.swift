@@ -69,6 +69,9 @@ struct TakeWatch {
   /// Whether a take is among the inputs, or was and cannot be looked for now.
   func isStanding(_ path: String) -> Bool { seen[path] != nil || isUnreachable(path) }
 
+  /// Whether a take was given out for conversion and has not changed since.
+  func isAtRest(_ path: String) -> Bool { seen[path]?.state == .done }
+
   /// A copy of the answers of `isStanding`, for other threads.
   var standing: @Sendable (String) -> Bool { { [self] in isStanding($0) } }
 

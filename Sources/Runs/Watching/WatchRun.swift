@@ -62,7 +62,7 @@ package struct WatchRun: Sendable {
       for notice in look.notices { report(.run(.log(notice))) }
       for (path, reason) in look.stalled { report(.stalled(path: path, reason: reason)) }
       // A take whose group is not complete waits, too.
-      let ready = groups?.complete(look.ready, watch) ?? look.ready
+      let ready = groups?.complete(look.ready, look.counterparts, watch) ?? look.ready
       let held = groups?.waiting.count ?? 0
       report(.looked(waiting: look.waiting + ready.count + held, incomplete: look.incomplete + held))
       for (path, reason) in groups?.stalled(begun, patience: watch.patience) ?? [] { report(.stalled(path: path, reason: reason)) }
@@ -76,11 +76,15 @@ package struct WatchRun: Sendable {
           if blockage != nil { report(.outputFreed) }
           blockage = nil
           isUnpublished = summary.isCancelled
-          if summary.isCancelled { watch.giveBack(ready) }
+          if summary.isCancelled {
+            watch.giveBack(ready)
+            groups?.giveBack(ready)
+          }
           if !summary.isCancelled, !ready.isEmpty || !summary.isUpToDate { report(.batchEnded(summary)) }
           nextBatch = Self.now + max(Self.pause, Self.now - (converted ?? started))
         } catch let failure as OutputFailure {
           watch.giveBack(ready)
+          groups?.giveBack(ready)
           isUnpublished = true
           if blockage == nil { report(.outputBlocked("\(failure)")) }
           blockage = Blockage(after: blockage, at: run.output, Self.now)

@@ -72,6 +72,11 @@ package struct Python: ProgrammedTransform {
     }
     var changed = episode
     if let member, !episode.has(member) {
+      // What blurs faces must not be left out because the take of that phone is by itself.
+      guard episode.streams.values.contains(where: { $0.spec.member != nil }) else {
+        throw TakeFailure(
+          .streamMissing, "\(title) is for \(member), and the take is of one phone by itself; leave it out, or complete its group")
+      }
       changed.noteLacking(member, Self.self)
       return changed
     }

@@ -11,14 +11,15 @@ import h5py
 import numpy as np
 import pytest
 import zarr
-from command import ROOT
+from clusters import plan
+from command import BINARY, ROOT
 from mcap.reader import make_reader
 from mcap_protobuf.decoder import DecoderFactory
 from outputs import codes, manifest
 from PIL import Image
 from run_outputs import outputs
 from scipy.spatial.transform import Rotation
-from watching import Watch
+from system import stopped
 
 PYTHON = {"env": {**os.environ, "TAKESET_PYTHON": sys.executable}}
 
@@ -84,12 +85,51 @@ def test_what_is_commented_out_in_the_recipe_is_accepted(takeset, tmp_path):
     assert take["frames"] > 0 and "head_camera_image" in json.dumps(take)
 
 
+def test_try_takes_the_step_of_the_phone(takeset, pick, tmp_path):
+    for side in "left", "right":
+        file = pick / f"takes/pick/{side}.json"
+        done = takeset("try", pick / "gripper_width.py", file, "--pipeline", pick / "umi.yaml", "--rows", "0:10", check=0, **PYTHON)
+        assert "10 of 10 rows valid" in done.stdout
+
+
+def test_a_take_alone_does_not_lose_a_step_of_its_phone_in_silence(takeset, tmp_path):
+    """What blackens images would be left out."""
+    folder = simulated(takeset, tmp_path / "pick", "left", seconds=0.3)
+    (tmp_path / "black.py").write_text(
+        "from takeset import steps\n"
+        "@steps.rows(reads=['camera_image'], writes=steps.Image('camera_image'))\n"
+        "def black(block): return block.camera_image * 0\n"
+    )
+    join = {"members": {"left": "*-left", "right": "*-right"}, "incomplete": "alone"}
+    file = pipeline(tmp_path, join, *[{"python": {"file": "black.py", "member": side}} for side in join["members"]])
+    takeset("run", folder, "-o", tmp_path / "out", "--pipeline", file, check=3, **PYTHON)
+    entry = entries(tmp_path / "out")["pick-left"]
+    assert entry["outcome"] == "failed" and "black.py is for left, and the take is of one phone by itself" in entry["reason"]
+    # The group without one phone has nothing of it to be blackened.
+    file = pipeline(tmp_path, {**join, "incomplete": "keep"}, *[{"python": {"file": "black.py", "member": side}} for side in join["members"]])
+    takeset("run", folder, "-o", tmp_path / "kept", "--pipeline", file, check=0, **PYTHON)
+    with h5py.File(tmp_path / "kept/dataset.h5") as dataset:
+        assert dataset["data/demo_000000/obs/left_camera_image"][:].max() == 0
+
+
+def test_a_bad_image_of_a_phone_that_begins_late_is_one_of_its_images(takeset, tmp_path):
+    for side in "left", "right":
+        takeset.simulate(tmp_path / f"takes/p-{side}", "--seconds", 1.5, "--size", "64x48")
+    (tmp_path / "takes/p-left/rgb/000010.jpg").write_bytes(b"\xff\xd8garbage")
+    join = {"by": "name", "members": {"left": "*-left", "right": "*-right"}, "reference": "right", "offset": {"left": 0.4}}
+    takeset("run", tmp_path / "takes", "-o", tmp_path / "out", "--pipeline", pipeline(tmp_path, join), check=0)
+    entry = entries(tmp_path / "out")["p"]
+    assert entry["outcome"] == "written" and "image-undecodable" in codes(entry)
+
+
 def test_init_leaves_a_step_alone_that_somebody_has_changed(takeset, tmp_path):
     (tmp_path / "gripper_width.py").write_text("mine")
     done = takeset("init", "--for", "umi-bimanual", "-o", tmp_path / "p.yaml", check=64)
     assert "gripper_width.py already exists" in done.stderr and not (tmp_path / "p.yaml").exists()
     assert (tmp_path / "gripper_width.py").read_text() == "mine"
     takeset("init", "--for", "umi-bimanual", "-o", tmp_path / "p.yaml", "--replace", check=0)
+    assert "ArUco" in (tmp_path / "gripper_width.py").read_text()
+    assert "another one" in takeset("init", "--for", "umi-bimanual", "-o", tmp_path / "gripper_width.py", "--replace", check=64).stderr
     assert "ArUco" in (tmp_path / "gripper_width.py").read_text()
     assert "version: 1" in takeset("init", "--for", "umi-bimanual", check=0).stdout
 
@@ -173,6 +213,11 @@ def test_phones_that_turn_together_and_not_at_one_time_are_named_with_the_figure
     # The offset that it names puts them at one time.
     offset = float(finding["message"].split("offset: {head: ")[1].split("}")[0])
     assert abs(offset + wrong) < 0.003
+    # Offsets of both are added to the times of both.
+    join = {"members": members, "reference": "left", "offset": {"head": 0.5, "left": 0.5}}
+    takeset("run", folder, "-o", tmp_path / "both", "--pipeline", pipeline(tmp_path, join), check=0)
+    finding, = [found for found in entries(tmp_path / "both")["rig"]["findings"] if found["code"] == "join-clock"]
+    assert abs(float(finding["message"].split("offset: {head: ")[1].split("}")[0]) - offset - 0.5) < 0.003
     join = {"members": members, "reference": "left", "offset": {"head": offset}}
     takeset("run", folder, "-o", tmp_path / "mended", "--pipeline", pipeline(tmp_path, join), check=0)
     assert "join-clock" not in codes(entries(tmp_path / "mended")["rig"])
@@ -185,44 +230,6 @@ def test_hands_that_move_by_themselves_say_nothing_of_their_clocks(takeset, tmp_
     takeset("run", tmp_path / "takes", "-o", tmp_path / "dataset", "--pipeline", file, check=0)
     found = entries(tmp_path / "dataset")
     assert len(found) == 3 and not any("join-clock" in codes(entry) for entry in found.values())
-
-
-# Takes that arrive
-
-
-def test_a_watch_converts_a_group_once_all_of_its_phones_have_arrived(takeset, tmp_path):
-    sources = {name: simulated(takeset, tmp_path / "sources" / name, "left,right") for name in ("one", "two")}
-    incoming = tmp_path / "in"
-    for name in sources:
-        (incoming / name).mkdir(parents=True)
-
-    def arrives(name, side):
-        for file in sorted(sources[name].glob(f"{side}*"), reverse=True):
-            shutil.copy(file, incoming / name)
-
-    join = {"members": {"left": "*-left", "right": "*-right"}, "incomplete": "alone"}
-    file = pipeline(tmp_path, join)
-    with Watch(incoming, output=tmp_path / "out", settle=0.1, arguments=["--pipeline", file]) as watch:
-        arrives("one", "left")
-        arrives("two", "right")
-        watch.wait_for(lambda: len(watch.events("incomplete")) == 2, "naming what waits")
-        assert {event["reason"] for event in watch.events("incomplete")} == {
-            f"its group has no take of {side} yet" for side in ("left", "right")}  # fmt: skip
-        assert watch.events("take") == []
-        arrives("two", "left")
-        watch.wait_until_published({"two"})
-        assert watch.takes() == ["two"]
-        takeset("simulate", "stack-session", "-o", incoming / "other", "--seconds", "0.3", "--size", "64x48", check=0)
-        watch.wait_until_published({"two", "other"})
-        arrives("one", "right")
-        watch.wait_until_published({"one", "two", "other"})
-        # A phone's files that change make the whole group anew.
-        shifted(incoming / "two", "left", 0.1)
-        watch.wait_for(lambda: watch.takes().count("two") == 2, "the conversion of what changed")
-        watch.rest()
-        assert watch.stop() == 0 and watch.takes("failed") == []
-    takeset("run", incoming, "-o", tmp_path / "once", "--pipeline", file, check=0)
-    assert outputs(tmp_path / "out") == outputs(tmp_path / "once")
 
 
 # Programs that read what is joined
@@ -261,6 +268,26 @@ def test_topics_of_mcap_begin_with_the_member_and_transforms_are_in_the_common_w
                 assert (expected.inv() * Rotation.from_quat([turn.x, turn.y, turn.z, turn.w])).magnitude() < 1e-5
         for row, frame in messages["/left/camera/image"]:
             assert frame.frame_id == "left/camera" and np.array_equal(Image.open(io.BytesIO(frame.data)), data["obs/left_camera_image"][row])
+
+
+def test_topics_of_streams_that_got_other_names(takeset, tmp_path):
+    """The poses are those of the main camera, whatever it is called and whatever a step has made of its images."""
+    folder = simulated(takeset, tmp_path / "pick", "left,right", seconds=0.3)
+    (tmp_path / "a.py").write_text(
+        "from takeset import steps\n"
+        "@steps.rows(reads=['camera_image'], writes=steps.Image('blurred_image'))\n"
+        "def a(block): return block.camera_image\n"
+    )
+    names = {"left_camera_image": "wrist", "left_ultrawide_image": "wide", "right_ultrawide_image": "wide_image"}
+    file = pipeline(tmp_path, {"members": {"left": "*-left", "right": "*-right"}}, {"python": {"file": "a.py", "member": "right"}},
+                    {"rename": {"streams": names}})  # fmt: skip
+    takeset("run", folder, "-o", tmp_path / "dataset", "--pipeline", file, check=0, **PYTHON)
+    takeset("export", tmp_path / "dataset", "--to", "mcap", "-o", tmp_path / "log", check=0)
+    with open(tmp_path / "log/pick.mcap", "rb") as log:
+        summary = make_reader(log, validate_crcs=True).get_summary()
+    counts = {channel.topic: summary.statistics.channel_message_counts.get(number, 0) for number, channel in summary.channels.items()}
+    assert {"/left/wrist/image", "/left/wide/image", "/right/wide/image", "/right/blurred/image", "/left/wrist/pose", "/right/camera/pose"} <= set(counts)
+    assert not any("//" in topic for topic in counts) and max(count for topic, count in counts.items() if topic != "/tf") <= 18
 
 
 def test_loaders_know_the_phones(takeset, pick, tmp_path):
@@ -315,8 +342,8 @@ def test_takes_are_joined_by_the_time_at_which_they_were_recorded(takeset, tmp_p
     assert "join-alone" in codes(found["right_0002"]) and "there is no take of right" in found["left_0002"]["reason"]
     again = takeset("run", takes, "-o", tmp_path / "never", "--pipeline", file, check=3)
     assert re.findall(r"^\[\d/4\] (\w+): ", again.stderr, re.M) == ["right_0002"]
-    plan = {take["id"] for take in json.loads(takeset("plan", takes, "--pipeline", file, "--json").stdout)["takes"]}
-    assert plan == set(found)
+    planned = {take["id"] for take in json.loads(takeset("plan", takes, "--pipeline", file, "--json").stdout)["takes"]}
+    assert planned == set(found)
 
 
 def test_a_take_at_the_time_of_two_others_is_joined_with_neither(takeset, tmp_path):
@@ -328,3 +355,45 @@ def test_a_take_at_the_time_of_two_others_is_joined_with_neither(takeset, tmp_pa
     found = entries(tmp_path / "out")
     assert {entry["outcome"] for entry in found.values()} == {"failed"} and set(found) == {"left_1", "right_1", "right_2"}
     assert all("join-ambiguous" in codes(entry) and "right has several takes" in entry["reason"] for entry in found.values())
+
+
+# The same bytes
+
+
+@pytest.mark.slow
+def test_kills_and_clusters_give_the_same_bytes_with_a_step_for_each_hand(takeset, failing_look, tmp_path):
+    """Killed before each file that gets its name, and converted by workers that share a folder."""
+    takes = tmp_path / "takes"
+    for number in 1, 2, 3:
+        simulated(takeset, takes / f"pick{number}", "left,right", "--skew", "left=0.05", "--seed", str(number), seconds=0.4)
+    (tmp_path / "mean.py").write_text(
+        "from takeset import steps\n"
+        "@steps.rows(reads=['camera_image'], writes=steps.Vector('light', ['mean']))\n"
+        "def light(block): return block.camera_image.mean(axis=(1, 2, 3))[:, None]\n"
+    )
+    members = {"left": "*-left", "right": "*-right"}
+    file = pipeline(tmp_path, {"members": members}, *[{"python": {"file": "mean.py", "member": side}} for side in members])
+
+    def command(output):
+        return ["run", takes, "-o", output, "--pipeline", file, "--python", sys.executable]
+
+    takeset(*command(tmp_path / "whole"), check=0)
+    whole, number = outputs(tmp_path / "whole"), 0
+    while True:
+        number += 1
+        output = tmp_path / f"killed{number}"
+        process = stopped([BINARY, *command(output), "--jobs", "2"], failing_look, "rename", output, number)
+        if process.returncode is not None:
+            assert process.returncode == 0
+            break
+        process.kill()
+        process.wait()
+        takeset(*command(output), check=0)
+        assert outputs(output) == whole, number
+    assert number > 5
+    listed, _ = plan(takeset, takes, output=tmp_path / "cluster", arguments=["--pipeline", file, "--python", sys.executable])
+    assert len(listed) == 3
+    for task in 2, 0, 1:
+        takeset("convert", tmp_path / "cluster", "--task", task, "--python", sys.executable, check=0)
+    takeset("publish", tmp_path / "cluster", check=0)
+    assert outputs(tmp_path / "cluster") == whole
