@@ -134,6 +134,7 @@ comparison: build ## convert the same recordings with LeRobot, nerfstudio and sc
 	$(if $(NERFSTUDIO_PYTHON),@PYTHON=$(NERFSTUDIO_PYTHON) scripts/make-venv build/comparison-nerfstudio Benchmarks/comparison/requirements-nerfstudio.txt)
 	.build/bench-venv/bin/python Benchmarks/comparison/compare.py build/comparison $(if $(LEROBOT_PYTHON),--lerobot build/comparison-lerobot/bin/python) \
 	  $(if $(NERFSTUDIO_PYTHON),--nerfstudio build/comparison-nerfstudio/bin/python)
+	.build/bench-venv/bin/python Benchmarks/comparison/two_hands.py build/two-hands
 
 torture: test-deps build ## kill runs hundreds of times, fail every system call, fill disks, cut the power, convert 100,000 takes, then fuzz: some hours
 	@scripts/install-packages gcc e2fsprogs nbdkit libnbd-bin slurm-wlm slurmctld slurmd slurm-client munge

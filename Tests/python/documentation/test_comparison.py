@@ -1,5 +1,7 @@
 """What Benchmarks/comparison measures, on rows whose errors are known."""
 
+import json
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +15,7 @@ from converted_rows import from_scenes, from_takeset  # noqa: E402
 from measure import Rows, Truth, edge, errors, summary  # noqa: E402
 
 SHIFT = 5
+COMPARISON = Path(__file__).resolve().parents[3] / "Benchmarks/comparison"
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +99,11 @@ def test_a_take_whose_glove_never_came_has_rows_without_joints(takeset, tmp_path
     takeset("run", take.parent, "--output", tmp_path / "dataset")
     found = summary([errors(from_takeset(tmp_path)["take"], Truth(take))])
     assert (found["rows"], found["without joints"], found["joints"], found["lost"]) == (60, 60, None, 0)
+
+
+def test_two_hands_are_right_through_half_turns_and_each_other_way_is_off(tmp_path):
+    subprocess.run([sys.executable, COMPARISON / "two_hands.py", tmp_path, "--seconds", "3"], check=True, capture_output=True)
+    means = json.loads((tmp_path / "two-hands.json").read_text())["errors"]
+    greatest = {way: {key: pair[1] for key, pair in found.items()} for way, found in means.items()}
+    assert greatest["Takeset"]["rotation"] < 0.05 and greatest["Takeset"]["image"] <= 0.5 / 60 + 0.001 and greatest["Takeset"]["width"] < 0.001
+    assert greatest["by component"]["rotation"] > 10 and greatest["before"]["image"] > 0.015 and greatest["own start"]["width"] > 0.002
