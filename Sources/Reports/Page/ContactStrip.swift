@@ -30,22 +30,27 @@ struct ContactStrip: Sendable {
 
   private static let columns = 24
 
-  /// Reads the strips of an episode: its images, and the depth maps of every `step`th one. Their files have no more than `bytes` together: they
+  /// Reads the strips of an episode: its images, and the depth maps of every `step`th one; of a joined take those of each member, at the same
+  /// moments. Their files have no more than `bytes` together: they
   /// are as large as that allows, down to the smallest form, and then there are fewer of them. Empty without images and depth, or where not
   /// even one fits.
   static func strips(of episode: Episode, count: Int, depthOfEvery step: Int = 2, bytes: Int) throws -> [ContactStrip] {
     guard count > 0, episode.frames.count > 0 else { return [] }
-    func first(_ kind: StreamKind) -> (name: StreamName, stream: SampleStream)? {
-      episode.firstStream { $0.spec.kind == kind && $0.rows != nil && $0.spec.gridSize.width > 0 }
-    }
-    let image = first(.image), depth = first(.depth)
     let rows = self.rows(min(count, episode.frames.count), of: episode.frames.count)
     var originals: [Original] = []
-    if let image { originals.append(try Original(images: image.stream, key: image.name, rows: rows)) }
-    if let depth {
+    let members = Set(episode.streams.values.map(\.spec.member)).sorted { $0 ?? "" < $1 ?? "" }
+    for member in members {
+      func first(_ kind: StreamKind) -> (name: StreamName, stream: SampleStream)? {
+        episode.firstStream { $0.spec.member == member && $0.spec.kind == kind && $0.rows != nil && $0.spec.gridSize.width > 0 }
+      }
+      let image = first(.image)
+      if let image { originals.append(try Original(images: image.stream, key: image.name, rows: rows)) }
+      guard let depth = first(.depth) else { continue }
       let some = rows.enumerated().filter { $0.offset % step == 0 }.map(\.element)
       originals.append(try Original(depth: depth.stream, besides: image?.stream, key: depth.name, rows: some))
     }
+    // Images of all phones first, one below the other.
+    originals = originals.filter { !$0.isDepth } + originals.filter(\.isDepth)
     originals.removeAll { !$0.cells.contains { $0 != nil } }
     return try fitted(originals, of: episode, within: bytes)
   }

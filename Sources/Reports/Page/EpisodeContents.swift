@@ -58,6 +58,8 @@ struct EpisodeContents: Sendable {
   var actions: ActionHistograms?
   var timeline: Drawing?
   var trajectory: TrajectoryDrawing?
+  /// The stream that it is of, in a joined take.
+  var trajectoryName: StreamName?
   /// The same path from the side.
   var sideView: TrajectoryDrawing?
   /// The lag of images, height, joints and other vectors, with their captions.
@@ -104,7 +106,13 @@ struct EpisodeContents: Sendable {
       seconds: seconds, period: period, gaps: zip(found, gaps).map { ($0.row, $1.missing) }, lanes: Self.lanes(aligned, bits))
     for (name, stream) in aligned {
       if let frame = stream.spec.kind.poseFrame, trajectory == nil {
+        trajectoryName = stream.spec.member == nil ? nil : name
         try addTrajectory(frame, of: (0..<rows).map { try reader.pose(name, at: $0)?.position }, seconds, breaks)
+      } else if let frame = stream.spec.kind.poseFrame, stream.spec.member != nil {
+        let positions = try (0..<rows).map { try reader.pose(name, at: $0)?.position }.map(Self.sound)
+        let plane = GroundPlane(worldAxes: frame.worldAxes, positions: positions.compactMap(\.self))
+        let path = TrajectoryDrawing(positions, breaks: breaks, plane: plane, unit: frame.unit.rawValue)
+        if let path { curves.append(("Trajectory of \(name)", path.drawing)) }
       } else if stream.spec.kind == .angles || stream.spec.kind == .vector {
         let values = try (0..<rows).map { try reader.values(of: name, at: $0) }
         let names = Self.elements(of: stream.spec, name)
@@ -157,10 +165,15 @@ struct EpisodeContents: Sendable {
       }
   }
 
+  /// A position that is a number.
+  private static func sound(_ position: SIMD3<Double>?) -> SIMD3<Double>? {
+    position.flatMap { ($0 * $0).sum().isFinite ? $0 : nil }
+  }
+
   private mutating func addTrajectory(
     _ frame: PoseFrame, of positions: [SIMD3<Double>?], _ seconds: [Double], _ breaks: Set<Int>
   ) {
-    let sound = positions.map { position in position.flatMap { ($0 * $0).sum().isFinite ? $0 : nil } }
+    let sound = positions.map(Self.sound)
     let plane = GroundPlane(worldAxes: frame.worldAxes, positions: sound.compactMap(\.self))
     trajectory = TrajectoryDrawing(sound, breaks: breaks, plane: plane, unit: frame.unit.rawValue)
     sideView = TrajectoryDrawing(sound, breaks: breaks, plane: plane.side, unit: frame.unit.rawValue)

@@ -127,6 +127,7 @@ struct TakeSummary: Sendable {
     var members: [String: JSONValue] = [:]
     members["timeline"] = contents.timeline?.json
     members["trajectory"] = contents.trajectory?.drawing.json
+    members["trajectory_of"] = contents.trajectoryName.map { .string($0.rawValue) }
     members["side_view"] = contents.sideView?.drawing.json
     if !contents.curves.isEmpty {
       members["curves"] = .array(contents.curves.map { ["name": .string($0.caption), "drawing": $0.drawing.json] })

@@ -185,7 +185,7 @@ function detail(row) {
   }
   if (take.gaps) add(element("ul", { class: "gaps" }, ...take.gaps.map((gap) => element("li", {}, gap))));
   const plots = element("div", { class: "plots" });
-  if (take.trajectory) plots.append(figure("Trajectory", drawn(take.trajectory)));
+  if (take.trajectory) plots.append(figure(take.trajectory_of ? `Trajectory of ${take.trajectory_of}` : "Trajectory", drawn(take.trajectory)));
   if (take.side_view) plots.append(figure("From the side", drawn(take.side_view)));
   const curves = element("div", { class: "curves" });
   for (const curve of take.curves || []) curves.append(figure(curve.name, drawn(curve.drawing)));

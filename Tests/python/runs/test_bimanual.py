@@ -17,6 +17,7 @@ from mcap.reader import make_reader
 from mcap_protobuf.decoder import DecoderFactory
 from outputs import codes, manifest
 from PIL import Image
+from report_pages import report
 from run_outputs import outputs
 from scipy.spatial.transform import Rotation
 from system import stopped
@@ -306,6 +307,14 @@ def test_loaders_know_the_phones(takeset, pick, tmp_path):
     assert any(code == "gripper-missing" and "of each hand" in text for code, text in found)
     assert not any(code == "gripper-missing" for code, _ in diagnoses(pick / "dataset", "diffusion-policy"))
     assert any(code == "several-phones" for code, _ in diagnoses(tmp_path / "dataset", "nerfstudio"))
+
+
+def test_the_report_shows_the_phones_at_the_same_moments(takeset, pick):
+    page, _ = report(takeset, pick / "dataset", pick / "report.html")
+    details = page.details("pick")
+    strips = {strip["key"]: strip["times"] for strip in details["strips"]}
+    assert list(strips) == ["left_camera_image", "right_camera_image"] and len({tuple(times) for times in strips.values()}) == 1
+    assert details["trajectory_of"] == "left_pose" and "Trajectory of right_pose" in {curve["name"] for curve in details["curves"]}
 
 
 # Takes that have only the time in common
