@@ -47,6 +47,8 @@ package struct Run: Sendable {
     var directory: OutputDirectory
     /// Whether a take at this location is among the inputs of the watch.
     var isStanding: @Sendable (String) -> Bool
+    /// Says when takes were recorded, of those that are known already.
+    var timing: UnixSpan.Reading?
   }
 
   /// The isolation of takes from the run.
@@ -220,6 +222,7 @@ package struct Run: Sendable {
 
   /// Says when takes were recorded; a child process opens those that a child process converts.
   func timing(_ conversion: TakeConversion, _ isCancelled: @escaping @Sendable () -> Bool) -> UnixSpan.Reading {
+    if let known = watched?.timing { return known }
     guard pipeline.join?.by == .time, let isolation else { return { try UnixSpan(of: $0) } }
     let isolate = IsolatedConversion(conversion, command: isolation.command, limits: isolation.limits)
     return { task in isolation.policy.applies(to: task) ? try isolate.span(of: task, isCancelled) : try UnixSpan(of: task) }
@@ -349,7 +352,11 @@ package struct Run: Sendable {
     /// Whether all that an episode was made of is in a take that was written since: a movie that was converted before the rest of its take had
     /// arrived, and would be in the dataset twice.
     func isPart(_ entry: Journal.Entry) -> Bool {
-      guard let owner = owners[entry.location], let whole = try? inputDigests(of: owner, upToDate.journal),
+      let paths = entry.joinedGroup?.paths(in: entry.location) ?? [entry.location]
+      guard let owner = paths.first.flatMap({ owners[$0] }), paths.allSatisfy({ owners[$0] == owner }) else { return false }
+      // A take that could have been of two groups, and is of one now.
+      if entry.joinedGroup != nil, entry.outcome != .written { return true }
+      guard let whole = try? inputDigests(of: owner, upToDate.journal),
         let part = try? TakeRecord(json: upToDate.journal.record(of: entry.id.text)).inputs.map(\.digest)
       else { return false }
       return !part.isEmpty && whole.isSuperset(of: part)

@@ -7,7 +7,7 @@ package struct TakeIDRegistry: Sendable {
   /// One entry for each take.
   private let entries: [String: Journal.Entry]
   private let ids: [String: String]
-  /// The ids of joined takes, by the name and the folder of their groups, and by the name and the path of each member.
+  /// The ids of joined takes, by the name of their group and the path of each member.
   private let groups: [[String]: String]
 
   init(_ entries: [String: Journal.Entry]) {
@@ -19,9 +19,8 @@ package struct TakeIDRegistry: Sendable {
     for entry in self.entries.values.sorted(by: { $0.id < $1.id }) {
       guard let group = entry.joinedGroup else { continue }
       for path in group.paths(in: entry.location) {
-        groups[[group.name, "member", path]] = groups[[group.name, "member", path]] ?? entry.id.take
+        groups[[group.name, path]] = groups[[group.name, path]] ?? entry.id.take
       }
-      groups[[group.name, "folder", entry.location]] = groups[[group.name, "folder", entry.location]] ?? entry.id.take
     }
     self.groups = groups
     ids = Dictionary(takes.filter { $0.reader != JoinedTake.name }.map { ($0.location, $0.id.take) }) { first, second in min(first, second)
@@ -31,11 +30,11 @@ package struct TakeIDRegistry: Sendable {
   /// The id that the take at this location already has.
   func id(of place: TakeLocation) -> String? { ids[place.path] }
 
-  /// The id that a group already has. The folder that holds all of its members becomes another one when a member comes, so that a group that has
-  /// a member in common is the same.
+  /// The id that a group already has: that with which it has the most members in common. The folder that holds all of them becomes another one when
+  /// a member comes, and other groups of the same name may be in it.
   func id(of group: JoinedGroup, in folder: String) -> String? {
-    groups[[group.name, "folder", folder]]
-      ?? group.paths(in: folder).sorted().lazy.compactMap { groups[[group.name, "member", $0]] }.first
+    let known = group.paths(in: folder).compactMap { groups[[group.name, $0]] }
+    return Dictionary(grouping: known) { $0 }.max { ($0.value.count, $1.key) < ($1.value.count, $0.key) }?.key
   }
 
   /// Whether the id belongs to another take, even one that has vanished. A moved take keeps its id: it is recognized by its files, if
@@ -44,7 +43,7 @@ package struct TakeIDRegistry: Sendable {
     guard let entry = entries[id] else { return false }
     let (own, known) = ((reader as? JoinedTake)?.joinedGroup, entry.joinedGroup)
     guard own?.name == known?.name else { return true }
-    guard entry.location != place.path else { return false }
+    guard known != nil || entry.location != place.path else { return false }
     let isGone = known?.paths(in: entry.location).allSatisfy(Self.isGone) ?? Self.isGone(entry.location)
     guard isGone, let inputs = try? reader.inputs(of: place) else { return true }
     if let stamp = try? inputs.stamp(), stamp.description == entry.stamp { return false }

@@ -19,6 +19,8 @@ package struct TakeSearch: Sendable {
     package var findings: [Finding] = []
     /// Paths of other files that belong to the take.
     var companions: [String] = []
+    /// The paths of the takes, with its own, of which it cannot be told which belong together.
+    var rivals: [String]?
     /// What names say of takes of other phones at the same time.
     var session: Candidate.Session?
     /// The files of labels in its folder; `nil` for a file.

@@ -121,7 +121,7 @@ function strip(found, row) {
   const times = found.times.join(", ");
   const words = `${found.times.length === 1 ? `One ${found.depth ? "depth map" : "image"}` : `${found.times.length} ${found.depth ? "depth maps" : "images"}`} of ${row.id} at ${times} s`;
   const image = element("img", { src: `data:image/jpeg;base64,${found.jpeg}`, alt: words, width: found.w * found.times.length, height: found.h });
-  const parts = [found.key, ` at ${times} s`, found.missing ? ` (${found.missing} cannot be read)` : ""];
+  const parts = [found.key, ` at ${times} s`, found.missing ? ` (${found.missing} missing)` : ""];
   const legend = found.depth
     ? element("span", { class: "legend" }, "near, 0.5 m", element("span", { class: "ramp", role: "img", "aria-label": "cyan to magenta" }), "far, 5 m", element("span", { class: "hole", role: "img", "aria-label": "orange" }), "no depth")
     : null;

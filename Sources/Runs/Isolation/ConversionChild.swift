@@ -42,7 +42,7 @@ package enum ConversionChild {
         conversion.context.hosts = StepHosts(connection: connection, memory: memory, environment: environment)
       }
       if request.asksForTime == true {
-        try MemoryFile(ConversionRequest.resultDescriptor).write(JSONEncoder().encode(UnixSpan(of: request.task)))
+        try MemoryFile(ConversionRequest.resultDescriptor).write(JSONEncoder().encode(UnixSpan.Answer(of: request.task)))
         _exit(ConversionExit.done)
       }
       let results = try conversion(request.task, in: request.directory, threads: request.threads)

@@ -91,9 +91,13 @@ package struct IsolatedConversion: Sendable {
     let inputs = try task.makeReader().inputs(of: task.location)
     // Nothing is written.
     let request = try request(task, inputs, in: "/dev/null", threads: 1, nil, asksForTime: true)
-    let end = try run(request, nil, answerLimit: 1 << 16, isCancelled) { try JSONDecoder().decode(UnixSpan.self, from: $0) }
+    func once() throws -> End<UnixSpan.Answer> {
+      try run(request, nil, answerLimit: 1 << 16, isCancelled) { try JSONDecoder().decode(UnixSpan.Answer.self, from: $0) }
+    }
+    var end = try once()
+    if case .crashed = end { end = try once() }
     switch end {
-    case .finished(let span): return span
+    case .finished(let answer): return try answer.get()
     case .crashed(let failure), .failed(let failure): throw failure
     }
   }

@@ -88,7 +88,7 @@ struct JoinedTake: Reader {
     (joined.unixOrigin, joined.device) = (reference.aligned.unixOrigin, timeline.device)
     if !lacking.isEmpty { joined.findings.append(Finding(.joinIncomplete, missingWords(opened), severity: .warning)) }
     // One phone alone has nothing to be related to.
-    let clock = opened.count > 1 ? try UnixClock(of: reference) : nil
+    let clock = opened.count > 1 ? try reference.unixClock() : nil
     var labels: [String: JSONValue] = [:]
     for member in OpenedMember.byLabels(opened) {
       let shift = member.name == reference.name ? nil : try clock.map { try self.shift(member, to: reference, $0, &joined.findings) }
@@ -123,7 +123,7 @@ struct JoinedTake: Reader {
   private func shift(
     _ member: OpenedMember, to reference: OpenedMember, _ clock: UnixClock, _ findings: inout [Finding]
   ) throws -> Shift {
-    let own = try UnixClock(of: member)
+    let own = try member.unixClock()
     let given = (offset[member.name] ?? 0) - (offset[reference.name] ?? 0)
     let shift = Shift(
       nanoseconds: Timestamp(nanoseconds: own.zero).advanced(byNanoseconds: given * 1e9).since(Timestamp(nanoseconds: clock.zero)),

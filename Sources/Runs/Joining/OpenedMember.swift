@@ -27,6 +27,11 @@ struct OpenedMember {
     }
   }
 
+  /// Throws `TakeFailure` where nothing says when it was recorded.
+  func unixClock() throws -> UnixClock {
+    do { return try UnixClock(of: aligned) } catch let failure as TakeFailure { throw failure.ofMember(name) }
+  }
+
   /// The members in the order in which their labels count: the phone that heard the speaker, then head, left and right.
   static func byLabels(_ members: [OpenedMember]) -> [OpenedMember] {
     func rank(_ member: OpenedMember) -> (Int, String) {
@@ -90,10 +95,12 @@ struct UnixClock {
   var zero: Int64
   var resolution: Int64
 
-  init(of member: OpenedMember) throws {
-    let episode = member.aligned
+  /// - Parameter episode: With its streams on the frames' clock.
+  ///
+  /// Throws `TakeFailure` where nothing says when it was recorded.
+  init(of episode: Episode) throws {
     guard let start = episode.captureStart ?? episode.frames.timestamps.first else {
-      throw TakeFailure(.noFrames, "\(member.name): it has no frames")
+      throw TakeFailure(.noFrames, "it has no frames")
     }
     if episode.frames.clock == .phoneUnix {
       (zero, resolution) = (0, episode.unixOrigin?.resolution ?? 1_000_000)
@@ -104,7 +111,7 @@ struct UnixClock {
     } else {
       throw TakeFailure(
         .joinClock,
-        "\(member.name): nothing says when it was recorded in Unix time, so its clock cannot be related to those of the others")
+        "nothing says when it was recorded in Unix time, so its clock cannot be related to those of the others")
     }
   }
 }

@@ -79,8 +79,10 @@ struct TakeGroups {
     switch join.by {
     case .time:
       switch moments[take.location.path] {
-      case .success(let moment)?: return .success((Key(key: "\(moment.number)", name: moment.name), match.name))
-      case .failure(let failure)?: return .failure(Reason(words: "when it was recorded is not known: \(failure)"))
+      case .success(let moment)?: return .success((Key(key: "\(1_000_000_000 + moment.number)", name: moment.name), match.name))
+      case .failure(let failure)?:
+        // A machine that was short of something is no reason to write a take without its partner.
+        return .failure(Reason(words: "when it was recorded is not known: \(failure)", isAmbiguous: !TakeMoments.isOfTake(failure)))
       case nil: return .failure(Reason(words: "when it was recorded is not known"))
       }
     case .session:
@@ -122,8 +124,10 @@ struct TakeGroups {
     let takes = group.flatMap { member, indices in indices.map { (member: member, take: all[$0]) } }
       .sorted { ($0.member, $0.take.location.path) < ($1.member, $1.take.location.path) }
     if let twice = group.keys.sorted().first(where: { group[$0, default: []].count > 1 }) {
-      let rivals = takes.filter { $0.member == twice }.map { $0.take.location.path }.joined(separator: " and ")
-      for (_, take) in takes { found.append(ambiguous(take, "\(twice) has several takes of one group: \(rivals)")) }
+      let paths = takes.map(\.take.location.path), root = Self.commonFolder(paths)
+      let names = takes.map { member, take in "\(take.location.path.dropFirst(root == "/" ? 1 : root.count + 1)) (\(member))" }
+      let words = "\(twice) has several takes of one group: \(names.abridged)"
+      for (_, take) in takes { found.append(ambiguous(take, words, rivals: paths.sorted())) }
       return
     }
     let lacking = join.members.keys.filter { group[$0] == nil }.sorted()
@@ -139,7 +143,9 @@ struct TakeGroups {
     found.append(joined(takes, name, reader))
   }
 
-  private func joined(_ takes: [(member: String, take: TakeSearch.Found)], _ name: String, _ reader: JoinedTake) -> TakeSearch.Found {
+  private func joined(_ takes: [(member: String, take: TakeSearch.Found)], _ name: String, _ reader: JoinedTake, group: String? = nil)
+    -> TakeSearch.Found
+  {
     var reader = reader
     let root = Self.commonFolder(takes.map(\.take.location.path))
     for (member, take) in takes {
@@ -147,7 +153,7 @@ struct TakeGroups {
       reader.members[member] = JoinedTake.Member(name: member, place: place, id: take.id, reader: take.reader).json
     }
     let id = name.isEmpty ? URL(fileURLWithPath: root).lastPathComponent : name
-    reader.group = id
+    reader.group = group ?? id
     var found = TakeSearch.Found(id: id, location: TakeLocation(path: root, isDirectory: true), reader: reader)
     found.companions = takes.flatMap { [$0.take.location.path] + $0.take.companions }
     found.findings = takes.flatMap { member, take in take.findings.map { $0.ofMember(member) } }
@@ -161,11 +167,15 @@ struct TakeGroups {
     return take
   }
 
-  private func ambiguous(_ take: TakeSearch.Found, _ words: String) -> TakeSearch.Found {
+  private func ambiguous(_ take: TakeSearch.Found, _ words: String, rivals: [String]? = nil) -> TakeSearch.Found {
     var reader = JoinedTake()
     reader.ambiguity = words
-    return joined([("take", take)], take.id, reader)
+    var found = joined([("take", take)], take.id, reader, group: Self.ambiguousGroup)
+    found.rivals = rivals
+    return found
   }
+  /// No group has this name: what is ambiguous takes no episode's place, also not that of the group of which it was.
+  private static let ambiguousGroup = "?"
 
   /// The deepest folder that holds all of these places.
   private static func commonFolder(_ paths: [String]) -> String {

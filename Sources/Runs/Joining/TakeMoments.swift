@@ -46,6 +46,19 @@ enum TakeMoments {
     return moments
   }
 
+  /// Whether an error is the fault of the take, which fails with it when it is converted, too.
+  static func isOfTake(_ error: any Error) -> Bool {
+    switch error {
+    case let failure as TakeFailure: !failure.isOfMachine && ![.conversionCrashed, .internal].contains(failure.code) && !isLimit(failure)
+    default: false
+    }
+  }
+
+  /// Whether a take was given up for the time or the memory that it took.
+  static func isLimit(_ error: any Error) -> Bool {
+    (error as? TakeFailure).map { [.timeLimit, .memoryLimit].contains($0.code) } ?? false
+  }
+
   /// The places of takes that overlap with each other, directly or by others between them.
   static func parts(_ takes: [(member: String, span: UnixSpan)]) -> [[Int]] {
     var part = Array(takes.indices)
@@ -73,16 +86,49 @@ package struct UnixSpan: Codable, Sendable {
 
   init(first: Int64, last: Int64) { (self.first, self.last) = (first, last) }
 
-  /// Opens the take. Throws `TakeFailure`, `Rejection` and `FileError`, also where nothing says when it was recorded.
+  /// Opens the take. Throws `TakeFailure`, also where nothing says when it was recorded.
   init(of task: TakeTask) throws {
+    do {
+      try self.init(opening: task)
+    } catch let error as FileError {
+      throw error.failure()
+    } catch let rejection as Rejection {
+      throw TakeFailure(rejection.code, rejection.message)
+    }
+  }
+
+  private init(opening task: TakeTask) throws {
     let reader = try task.makeReader()
-    let inputs = TakeInputs.Member(name: "take", location: task.location, inputs: try reader.inputs(of: task.location))
-    let member = try OpenedMember(JoinedTake.Member(name: "take", place: "", id: task.id, reader: reader), inputs)
-    let zero = Timestamp(nanoseconds: try UnixClock(of: member).zero)
-    let times = member.source.frames.timestamps
-    guard let begin = times.first, let end = times.last else { throw TakeFailure(.noFrames, "it has no frames") }
+    let inputs = try reader.inputs(of: task.location)
+    let source = try reader.open(Take(id: task.id, location: task.location, inputs: inputs))
+    let aligned = try Registry.aligning.init().apply(to: source, in: RunContext())
+    let zero = Timestamp(nanoseconds: try UnixClock(of: aligned).zero)
+    guard let begin = source.frames.timestamps.first, let end = source.frames.timestamps.last else {
+      throw TakeFailure(.noFrames, "it has no frames")
+    }
     (first, last) = (zero.advanced(by: begin.nanoseconds).nanoseconds, zero.advanced(by: end.nanoseconds).nanoseconds)
   }
+
+  /// The answer of a process that has opened a take.
+  struct Answer: Codable {
+    var span: UnixSpan?
+    var failure: Finding?
+
+    init(of task: TakeTask) throws {
+      do { span = try UnixSpan(of: task) } catch let error as TakeFailure { failure = error.finding }
+    }
+
+    func get() throws -> UnixSpan {
+      if let failure { throw TakeFailure(failure.code, failure.message, file: failure.file, field: failure.field) }
+      guard let span, span.isPlausible else {
+        throw TakeFailure(.internal, "the child process that opened the take returned a time that cannot be")
+      }
+      return span
+    }
+  }
+
+  /// Whether it is of a take: somebody who answers for one may say anything.
+  var isPlausible: Bool { first >= 0 && last >= first && last - first <= 7 * 86_400 * 1_000_000_000 }
 
   /// The share of the shorter of both spans that the other one covers.
   func overlap(with other: UnixSpan) -> Double {

@@ -9,8 +9,9 @@ import Synchronization
 struct WatchedGroups {
   private let pipeline: Pipeline
   private let join: Join
-  private let timing: UnixSpan.Reading
-  private let spans = Spans()
+  /// Says when a take was recorded, and asks once, unless the machine was to blame.
+  let timing: UnixSpan.Reading
+  private let spans: Spans
   /// The takes at rest, by their paths, as a search finds them before it joins any.
   private var known: [String: TakeSearch.Found] = [:]
   /// The paths of the takes that were given out together.
@@ -32,7 +33,8 @@ struct WatchedGroups {
     func span(of task: TakeTask, _ timing: UnixSpan.Reading) throws -> UnixSpan {
       if let span = all.withLock({ $0[task.location.path] }) { return try span.get() }
       let span = Result { try timing(task) }
-      all.withLock { $0[task.location.path] = span }
+      let isOfTake = if case .failure(let error) = span { TakeMoments.isOfTake(error) || TakeMoments.isLimit(error) } else { true }
+      if isOfTake { all.withLock { $0[task.location.path] = span } }
       return try span.get()
     }
   }
@@ -43,7 +45,10 @@ struct WatchedGroups {
     // What becomes of an incomplete group shows only when nothing else comes.
     join.incomplete = .reject
     (self.join, pipeline) = (join, run.pipeline)
-    timing = run.timing(TakeConversion(pipeline: run.pipeline, tool: run.tool, context: RunContext(keys: run.keys)), isCancelled)
+    let ask = run.timing(TakeConversion(pipeline: run.pipeline, tool: run.tool, context: RunContext(keys: run.keys)), isCancelled)
+    let spans = Spans()
+    self.spans = spans
+    timing = { try spans.span(of: $0, ask) }
   }
 
   /// The takes that can be converted now: those of groups that are complete, and those that no group takes in, as far as some of them have come to
@@ -61,17 +66,16 @@ struct WatchedGroups {
       known[path] = nil
       spans.all.withLock { $0[path] = nil }
     }
-    let search = TakeSearch(inputs: searched.sorted(), pipeline: pipeline)
+    let search = TakeSearch(inputs: searched.sorted(), pipeline: pipeline, timing: timing)
     for take in search.ungrouped { known[take.location.path] = take }
-    let groups = TakeGroups(join, known.sorted { $0.key < $1.key }.map(\.value), inputs: watch.inputs) { [spans, timing] in
-      try spans.span(of: $0, timing)
-    }
+    let groups = TakeGroups(join, known.sorted { $0.key < $1.key }.map(\.value), inputs: watch.inputs, timing: timing)
     let (fresh, before) = (Set(ready), waiting)
     var (converted, complete): (Set<String>, Set<[String]>) = ([], [])
     waiting = [:]
     for take in groups.found {
       let joined = take.reader as? JoinedTake
-      let paths = joined?.joinedGroup.paths(in: take.location.path).sorted() ?? [take.location.path]
+      // Of takes that cannot be told apart, all are given out together.
+      let paths = take.rivals ?? joined?.joinedGroup.paths(in: take.location.path).sorted() ?? [take.location.path]
       if let joined, !joined.lacking.isEmpty, joined.ambiguity == nil {
         let reason = "its group has no take of \(joined.lacking.joined(separator: ", ")) yet"
         for path in paths { waiting[path] = before[path].flatMap { $0.reason == reason ? $0 : nil } ?? Waiting(reason: reason) }

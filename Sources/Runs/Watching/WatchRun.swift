@@ -62,7 +62,7 @@ package struct WatchRun: Sendable {
       for notice in look.notices { report(.run(.log(notice))) }
       for (path, reason) in look.stalled { report(.stalled(path: path, reason: reason)) }
       // A take whose group is not complete waits, too.
-      let ready = groups?.complete(look.ready, look.counterparts, watch) ?? look.ready
+      let ready = mayConvert ? groups?.complete(look.ready, look.counterparts, watch) ?? look.ready : []
       let held = groups?.waiting.count ?? 0
       report(.looked(waiting: look.waiting + ready.count + held, incomplete: look.incomplete + held))
       for (path, reason) in groups?.stalled(begun, patience: watch.patience) ?? [] { report(.stalled(path: path, reason: reason)) }
@@ -72,7 +72,7 @@ package struct WatchRun: Sendable {
           if !directory.isThere { directory = try Self.reopened(directory, run) }
           if !ready.isEmpty { report(.batchStarted(takes: ready.count)) }
           let started = Self.now
-          let (summary, converted) = try convert(ready + look.counterparts, directory, watch, isStopped, report)
+          let (summary, converted) = try convert(ready + look.counterparts, directory, watch, groups?.timing, isStopped, report)
           if blockage != nil { report(.outputFreed) }
           blockage = nil
           isUnpublished = summary.isCancelled
@@ -97,19 +97,20 @@ package struct WatchRun: Sendable {
       wait(events, interval, least: isComplete ? 0.1 : max(0.1, 10 * (ended - begun)), isStopped)
     }
     if isUnpublished, directory.isThere {
-      let (summary, _) = try convert([], directory, watch, { false }, report)
+      let (summary, _) = try convert([], directory, watch, groups?.timing, { false }, report)
       if !summary.isUpToDate { report(.batchEnded(summary)) }
     }
   }
 
   /// Converts takes and publishes the dataset; also the time when the last take ended.
   private func convert(
-    _ takes: [String], _ directory: OutputDirectory, _ watch: TakeWatch, _ isStopped: @escaping @Sendable () -> Bool,
+    _ takes: [String], _ directory: OutputDirectory, _ watch: TakeWatch, _ timing: UnixSpan.Reading?,
+    _ isStopped: @escaping @Sendable () -> Bool,
     _ report: @escaping @Sendable (Event) -> Void
   ) throws -> (summary: Run.Summary, converted: Double?) {
     var batch = run
     batch.inputs = takes
-    batch.watched = Run.Watched(directory: directory, isStanding: watch.standing)
+    batch.watched = Run.Watched(directory: directory, isStanding: watch.standing, timing: timing)
     let last = LastTime()
     let summary = try batch.execute(isCancelled: isStopped) { event in
       if case .finished = event { last.set(Self.now) }

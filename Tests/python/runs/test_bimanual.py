@@ -366,6 +366,58 @@ def test_a_take_at_the_time_of_two_others_is_joined_with_neither(takeset, tmp_pa
     assert all("join-ambiguous" in codes(entry) and "right has several takes" in entry["reason"] for entry in found.values())
 
 
+def written(output):
+    return {id: entry["inputs"][0]["sha256"] for id, entry in entries(output).items() if entry["outcome"] == "written"}
+
+
+def test_a_take_too_many_does_not_cost_an_episode_that_was_written(takeset, tmp_path):
+    """A copy of one phone's take makes the group ambiguous; its episode stays until somebody says so, and is the same when the copy is gone."""
+    takeset("simulate", "stack-session", "-o", tmp_path / "p", "--phones", "left,right", "--seconds", "1.5", "--size", "64x48",
+            "--start-time", "2026-03-01T13:00:00Z", check=0)  # fmt: skip
+    takes, output = tmp_path / "takes", tmp_path / "out"
+    takes.mkdir()
+    for side in "left", "right":
+        (tmp_path / f"p/p-{side}").rename(takes / f"{side}_1")
+    run = ["run", takes, "-o", output, "--pipeline", pipeline(tmp_path, {"by": "time", "members": {"left": "left_*", "right": "right_*"}})]
+    takeset(*run, check=0)
+    before = (output / "episodes/left_1.h5").read_bytes()
+    shutil.copytree(takes / "right_1", takes / "right_2")
+    takeset(*run, check=3)
+    found = entries(output)
+    assert (output / "episodes/left_1.h5").read_bytes() == before and found["left_1"]["outcome"] == "written"
+    failed = [entry for entry in found.values() if entry["outcome"] == "failed"]
+    assert len(failed) == 3 and all("right_1 (right), right_2 (right)" in entry["reason"] and str(tmp_path) not in entry["reason"] for entry in failed)
+    shutil.rmtree(takes / "right_2")
+    takeset(*run, check=0)
+    assert (output / "episodes/left_1.h5").read_bytes() == before
+    assert {id for id, entry in entries(output).items() if entry["outcome"] == "failed"} <= {"right_2"}
+
+
+def test_groups_of_one_name_keep_their_ids_when_another_comes_or_one_goes(takeset, tmp_path):
+    takes, output = tmp_path / "takes", tmp_path / "out"
+    for name, seed in ("b", 11), ("d", 31):
+        takeset("simulate", "stack-session", "-o", tmp_path / name, "--phones", "left,right", "--seconds", "1.5", "--size", "64x48", "--seed", str(seed),
+                "--start-time", "2026-03-01T13:00:00Z", check=0)  # fmt: skip
+
+    def arrives(name):
+        for side in "left", "right":
+            target = takes / f"{side}phone" / name / f"clip-{side}"
+            target.parent.mkdir(parents=True)
+            shutil.copytree(tmp_path / name / f"{name}-{side}", target)
+
+    run = ["run", takes, "-o", output, "--pipeline", pipeline(tmp_path, {"by": "name", "members": {"left": "*-left", "right": "*-right"}})]
+    arrives("b")
+    takeset(*run)
+    first = written(output)
+    assert set(first) == {"clip"}
+    for side in "left", "right":
+        shutil.rmtree(takes / f"{side}phone/b")
+    arrives("d")
+    takeset(*run)
+    # The episode whose takes are gone is not that of another day.
+    assert written(output)["clip"] == first["clip"] and set(written(output)) == {"clip", "clip-2"}
+
+
 # The same bytes
 
 

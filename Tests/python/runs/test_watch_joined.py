@@ -138,3 +138,21 @@ def test_a_group_waits_while_files_of_a_member_change(phones, incoming, watched)
     assert watched.takes() == [] and watched.takes("failed") == []
     (incoming / "pick-left/more.tmp").unlink()
     watched.wait_until_published({"pick"})
+
+
+def test_takes_that_are_ambiguous_are_given_out_together(phones, incoming, watched):
+    """The last one by itself would be a group that lacks a phone."""
+    arrives(phones[0, "left"], incoming, "pick-left")
+    arrives(phones[1, "left"], incoming, "pick--left")
+    watched.wait_for(lambda: len(watched.takes("failed")) >= 2, "the failures")
+    arrives(phones[0, "right"], incoming, "pick-right")
+    watched.wait_for(lambda: "pick-right" in watched.takes("failed"), "the failure of the third")
+    assert watched.takes() == [] and watched.takes("rejected") == []
+
+
+def test_what_becomes_complete_just_after_a_batch_is_not_forgotten(phones, incoming, watched):
+    for name, source in ("pick-left", (0, "left")), ("pick--left", (1, "left")), ("pick-right", (0, "right")):
+        arrives(phones[source], incoming, name)
+    watched.wait_for(lambda: len(watched.takes("failed")) >= 3, "the failures")
+    shutil.rmtree(incoming / "pick--left")
+    watched.wait_until_published({"pick"})
