@@ -6,7 +6,7 @@ import Model
 
 extension FuzzTarget {
   /// Depth maps and metadata of phone apps.
-  static let phones = [lzfse, exr, record3d, iphumi, trajectory, spectacular]
+  static let phones = [lzfse, exr, record3d, iphumi, trajectory, spectacular, description, describedTable]
 
   private static let lzfse = FuzzTarget("lzfse", throws: LZFSE.Failure.self) { bytes in
     try bytes.withUnsafeBytes { stream in
@@ -44,10 +44,33 @@ extension FuzzTarget {
 
   private static let trajectory = FuzzTarget("trajectory", throws: TakeFailure.self) { bytes in
     let table = try CSVFile(FuzzFiles.shared.inputs("lowres_wide.traj", .poses, bytes), 0, limit: 1 << 24, separator: " ")
-    let trajectory = try SceneTrajectory(table, "lowres_wide.traj", FindingCollector())
+    let trajectory = try Trajectory(scene: table, "lowres_wide.traj", FindingCollector())
     for second in [0, 1, 81_234, 1 << 32] {
       guard let pose = trajectory.pose(at: Timestamp(nanoseconds: Int64(second) * 1_000_000_000), limit: .max) else { continue }
       expect(pose.floats.allSatisfy(\.isFinite), "a pose that is not finite: \(pose)")
+    }
+  }
+
+  private static let description = FuzzTarget("folder-description", throws: PipelineFileError.self) { bytes in
+    let description = try FolderDescription(FolderDescription.document(String(decoding: bytes, as: UTF8.self)))
+    let role = description.roles()
+    for path in ["takeset.yaml", "rgb/000001.png", "../rgb.txt", "rgb/" + String(repeating: "a", count: 200)] { _ = role(path) }
+    expect(!description.folders.contains { $0.hasPrefix("/") || $0.split(separator: "/").contains("..") }, "a folder outside of the take")
+  }
+
+  private static let describedTable = FuzzTarget("folder-table", throws: TakeFailure.self) { bytes in
+    let inputs = FuzzFiles.shared.inputs("poses.csv", .poses, bytes)
+    let description = must("the description") {
+      try FolderDescription(
+        FolderDescription.document(
+          "{images: {camera_image: {files: '*.png', times: name}}, pose: {table: poses.csv, layout: tum, world-up: -z}}"))
+    }
+    guard let pose = description.pose else { return }
+    let rows = try PoseRows(pose, inputs, limit: 1 << 24, FindingCollector())
+    for time in rows.trajectory.times {
+      guard let pose = rows.pose(at: time, limit: 0) else { continue }
+      let norm = (pose.quaternion * pose.quaternion).sum()
+      expect(pose.floats.allSatisfy(\.isFinite) && abs(norm - 1) < 1e-9, "no pose: \(pose)")
     }
   }
 

@@ -2,6 +2,7 @@ import Evidence
 import Foundation
 import Loaders
 import Model
+import Runs
 
 /// A document of the repository that is generated from declarations in code: the schema of pipeline files, or sections of a page.
 /// A section is the text between `<!-- generated: NAME -->` and `<!-- end -->`.
@@ -21,6 +22,7 @@ package struct GeneratedDocument {
       GeneratedDocument(path: "schemas/pipeline.schema.json") { _ in try pretty(PipelineSchema.json) },
       GeneratedDocument(path: "docs/pipeline.md") { try fill($0, with: optionTables) },
       GeneratedDocument(path: "docs/doctor.md") { try fill($0, with: Loader.tables) },
+      GeneratedDocument(path: "docs/formats/folder.md") { try fill($0, with: memberTables) },
     ]
   }
 
@@ -38,6 +40,12 @@ package struct GeneratedDocument {
     let steps = StepDescription.all.filter { $0.kind != .reader }
     return Dictionary(
       uniqueKeysWithValues: steps.map { ("options of \($0.name)", $0.table) } + [("options of readers", StepDescription.readerTable)])
+  }
+
+  /// The members of each part of a folder's description.
+  private static var memberTables: [String: String] {
+    let parts = Registry.descriptionParts.map { StepDescription($0, .reader) }
+    return Dictionary(uniqueKeysWithValues: parts.map { ("members of \($0.name)", $0.table) })
   }
 
   private static func fill(_ page: String, with sections: [String: String]) throws -> String {

@@ -77,6 +77,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case jointsLate = "joints-late"
   case jointsRecalibrated = "joints-recalibrated"
   case keyframesOnly = "keyframes-only"
+  case linesUnreadable = "lines-unreadable"
   case locationRemoved = "location-removed"
   case metadataFromSidecar = "metadata-from-sidecar"
   case metadataMissing = "metadata-missing"
@@ -162,6 +163,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case conversionCrashed = "conversion-crashed"
   case cropOutside = "crop-outside"
   case csvInvalid = "csv-invalid"
+  case descriptionInvalid = "description-invalid"
   case fileEmpty = "file-empty"
   case formatUnsupported = "format-unsupported"
   case gridsDiffer = "grids-differ"
@@ -256,7 +258,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .intrinsicsImplausible,
       .intrinsicsUnusable, .joinAlone, .joinClock, .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate,
       .jointsRecalibrated, .labelsInvalid,
-      .labelsUnmatched,
+      .labelsUnmatched, .linesUnreadable,
       .metadataFromSidecar, .metadataMissing, .metadataRange, .mixedOrientation, .mixedSizes, .mixedUnits, .movieAlignmentAmbiguous,
       .movieCountMismatch, .movieUnusable, .numbersRounded, .odometryTruncated, .packedWithout, .partiallyVerified, .partialMismatch,
       .partialUpload, .pixelsNotSquare, .poseInterpolated, .poseJump, .poseMissing, .poseRepeated, .posesDuplicate, .posesTransposed,
@@ -267,7 +269,9 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .splitFileUnlisted, .startTimeUnreadable, .streamConstant, .streamIncomplete, .timeNotAscending, .timesAssumed, .timesFromIMU:
       .warning
     case .archiveAmbiguous, .archiveDamaged, .archiveHostile, .archiveMissing, .archiveUnreadable, .badName, .bodyDamaged,
-      .changedWhileReading, .clockSet, .codecUnsupported, .colorUnsupported, .conversionCrashed, .cropOutside, .csvInvalid, .fileEmpty,
+      .changedWhileReading, .clockSet, .codecUnsupported, .colorUnsupported, .conversionCrashed, .cropOutside, .csvInvalid,
+      .descriptionInvalid,
+      .fileEmpty,
       .formatUnsupported, .gridsDiffer, .imageSizeChanged, .inputMissing, .inputTooLarge, .internal, .intrinsicsMissing, .joinAmbiguous,
       .jsonInvalid,
       .jsonType, .limit, .memoryLimit, .metadataInvalid, .movieCorrupt, .movieEncrypted, .movieExternalData, .movieTimesDiffer,

@@ -29,6 +29,13 @@ package struct Timestamp: Hashable, Comparable, Sendable {
     return Timestamp(nanoseconds: overflow ? (offset < 0 ? .min : .max) : sum)
   }
 
+  /// The first and the last of ascending times in words, to a millisecond: `from 0.5 to 2.033 s`, or `absent`.
+  package static func span(_ times: [Timestamp]) -> String {
+    guard let first = times.first, let last = times.last else { return "absent" }
+    func seconds(_ time: Timestamp) -> Double { (Double(time.nanoseconds) / 1e6).rounded() / 1000 }
+    return "from \(seconds(first)) to \(seconds(last)) s"
+  }
+
   /// Parses a decimal number of seconds as written in a file, rounded to the nearest nanosecond, ties to even.
   ///
   /// Parsing the digits is always exact; `Double` would be exact for phone uptimes of up to 104 days only. `nil` for text that is not a

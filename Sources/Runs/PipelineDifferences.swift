@@ -39,6 +39,7 @@ package struct PipelineDifferences {
 
   /// Returns the differences between two values, as sentences; of lists of steps only the first step that differs.
   private func differences(_ a: JSONValue, _ b: JSONValue, at path: String) -> [String] {
+    // A whole number is the same with a decimal point.
     if a == b { return [] }
     if let a = a.object, let b = b.object {
       return Set(a.keys).union(b.keys).sorted().flatMap { key -> [String] in

@@ -18,10 +18,14 @@ package struct ProgramLoader {
     (self.folder, self.interpreter, self.limits) = (Directory.absolute(folder), interpreter, limits)
   }
 
-  /// Returns the pipeline with what its steps declare, and the processes that call them; any other pipeline unchanged.
+  /// Returns the pipeline with the description that its reader names, with what its steps declare, and the processes that call them; any other pipeline
+  /// unchanged.
   ///
-  /// - Throws: `PipelineFileError` for a step that is not there or not as it was recorded, `StepMistake` for one that cannot be loaded.
+  /// - Throws: `PipelineFileError` for a description with a mistake, for a step that is not there or not as it was recorded, `StepMistake` for one that
+  ///   cannot be loaded.
   package func load(_ pipeline: Pipeline) throws -> Pipeline {
+    var pipeline = pipeline
+    if case .one(let reader as any DescribedReader) = pipeline.readers { pipeline.readers = .one(try described(reader)) }
     let steps = pipeline.transforms.enumerated().compactMap { index, transform in
       (transform as? any ProgrammedTransform).map { (index, $0) }
     }
@@ -58,6 +62,20 @@ package struct ProgramLoader {
       throw PipelineFileError("writer.\(type(of: loaded.writer).name).\(error.option)", error.message)
     }
     return loaded
+  }
+
+  private func described(_ reader: any DescribedReader) throws -> any DescribedReader {
+    guard let name = reader.descriptionFile else { return reader }
+    let path = "reader.description"
+    let file = try name.hasPrefix("/") ? name : self.file(name, path)
+    guard let text = FileManager.default.contents(atPath: file) else { throw PipelineFileError(path, "\(file) cannot be read") }
+    var reader = reader
+    do {
+      try reader.describe(String(decoding: text, as: UTF8.self))
+    } catch let error as PipelineFileError {
+      throw PipelineFileError(path, "\(file): \(error)")
+    }
+    return reader
   }
 
   private static func name(of step: any ProgrammedTransform) -> String { type(of: step).name }

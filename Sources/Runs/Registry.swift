@@ -10,6 +10,7 @@ package enum Registry {
     ScannerApp.self,
     AnySense.self,
     ARKitScenes.self,
+    Folder.self,
     IPhUMI.self,
     OpenCameraSensors.self,
     Polycam.self,
@@ -55,6 +56,20 @@ package enum Registry {
 
   /// The step that relates the clocks of a take, also before takes are joined.
   static let aligning: any Transform.Type = Align.self
+
+  /// The parts of a folder's description, for the docs.
+  package static let descriptionParts: [any Step.Type] = FolderParts.all
+
+  /// A first description of a folder that no app made. Throws `FileError` where it cannot be listed, and `UsageError` where nothing in it could be a take.
+  package static func draft(of folder: String) throws -> String { try FolderDraft(folder).text }
+
+  /// Returns what a folder that no reader recognizes could be, as a sentence without its end; `nil` without any images.
+  static func remedy(forUnrecognized folder: String) -> String? {
+    if (try? Directory.kind(at: folder + "/takeset.yaml")) == .link { return "its takeset.yaml is a symbolic link, which is not followed" }
+    return FolderDraft.words(for: folder).map { words in
+      "it has \(words): described by a takeset.yaml in it, it is a take; takeset init --for folder \(shellWord(folder)) drafts one"
+    }
+  }
 
   /// Returns the reader type with that name; `nil` without one.
   package static func reader(_ name: String) -> (any Reader.Type)? { readers.first { $0.name == name } }

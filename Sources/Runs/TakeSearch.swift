@@ -195,7 +195,7 @@ package struct TakeSearch: Sendable {
           .noTakeFound,
           DatasetFiles.isDataset(path)
             ? "this is a dataset written by Takeset, not a directory of takes; takeset inspect shows it, takeset verify checks it"
-            : [word, ignored.notFollowed].compactMap(\.self).joined(separator: "; ")))
+            : [word, ignored.notFollowed, Registry.remedy(forUnrecognized: path)].compactMap(\.self).joined(separator: "; ")))
     } else if let word = DatasetFiles.word(for: path) {
       addUnmatched(path, TakeFailure(.notATake, word))
     } else {

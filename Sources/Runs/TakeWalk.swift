@@ -38,10 +38,11 @@ struct TakeWalk: Sendable {
   func place(at location: TakeLocation) throws -> Place {
     if ForeignFormats.isOfRecovery(location) { return .recovery }
     let place = TakePlace(location)
-    // A reader that the pipeline names may take what looks like another format.
-    if readers.count > 1, let failure = try ForeignFormats.refusal(of: place) { return .foreign(failure) }
     let claims = try readers.compactMap { reader in try reader.recognize(place).map { Claim(reader: reader, candidate: $0) } }
-    guard let surest = claims.map(\.candidate.confidence).max() else { return .other }
+    let surest = claims.map(\.candidate.confidence).max()
+    // A reader that the pipeline names, or the folder itself, may take what looks like another format.
+    if readers.count > 1, surest != .declared, let failure = try ForeignFormats.refusal(of: place) { return .foreign(failure) }
+    guard let surest else { return .other }
     var best = claims.filter { $0.candidate.confidence == surest }
     // Names are read already, so that nobody has to ask for these.
     if location.isDirectory { best[0].labelFiles = try place.members().filter { LabelFile.isName($0.name) } }

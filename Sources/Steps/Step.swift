@@ -68,6 +68,14 @@ extension Reader {
   }
 }
 
+/// A reader with an option that may name a file, which is read once, when the pipeline is loaded: what it says is then the option's value.
+package protocol DescribedReader: Reader {
+  /// The file, relative to the pipeline file; `nil` where none is named.
+  var descriptionFile: String? { get }
+  /// Throws `PipelineFileError` with path, line and column of a mistake in the file's text.
+  mutating func describe(_ text: String) throws
+}
+
 /// A step that maps an episode to another one.
 ///
 ///     struct KeepFirst: Transform {

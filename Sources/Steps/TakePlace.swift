@@ -93,6 +93,8 @@ package struct Candidate {
     case likely
     /// Contents are present that only takes of the format have.
     case certain
+    /// A file says that it is a take of this reader, whatever it looks like.
+    case declared
 
     /// Orders by confidence, `possible` first.
     package static func < (a: Confidence, b: Confidence) -> Bool { a.rawValue < b.rawValue }

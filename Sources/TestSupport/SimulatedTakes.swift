@@ -90,7 +90,18 @@ package final class SimulatedTakes {
       + examples(SimulatedIPhUMI.self, seconds: 0.4)
       + examples(SimulatedAnySense.self, seconds: 0.5, size: ImageSize(width: 48, height: 64))
       + examples(SimulatedARKitScenes.self, seconds: 1) + examples(SimulatedSpectacularRec.self, seconds: 0.4)
-      + examples(SimulatedOpenCamera.self, seconds: 0.4)
+      + examples(SimulatedOpenCamera.self, seconds: 0.4) + folders
+  }
+
+  private static var folders: [Example] {
+    SimulatedFolder.Layout.allCases.map { layout in
+      Example(reader: "folder", name: layout.rawValue) { path in
+        var folder = SimulatedFolder()
+        (folder.layout, folder.seconds) = (layout, 0.5)
+        (folder.size, folder.depthSize) = (ImageSize(width: 64, height: 48), ImageSize(width: 8, height: 6))
+        try folder.write(to: path)
+      }
+    }
   }
 
   private static var scans3D: [Example] {

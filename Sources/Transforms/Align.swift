@@ -134,14 +134,10 @@ package struct Align: Transform {
   }
 
   private func outside(_ samples: [Timestamp], of episode: Episode, _ name: StreamName) -> Finding {
-    func span(_ times: [Timestamp]) -> String {
-      guard let first = times.first, let last = times.last else { return "absent" }
-      func seconds(_ time: Timestamp) -> Double { (Double(time.nanoseconds) / 1e6).rounded() / 1000 }
-      return "from \(seconds(first)) to \(seconds(last)) s"
-    }
     var finding = Finding(
       .samplesOutside,
-      "no sample is near a frame: samples are \(span(samples)), frames \(span(episode.frames.timestamps)); its rows are masked")
+      "no sample is near a frame: samples are \(Timestamp.span(samples)), frames \(Timestamp.span(episode.frames.timestamps)); its rows are masked"
+    )
     finding.field = name.rawValue
     return finding
   }

@@ -11,18 +11,6 @@ package struct PoseFrameChange: MemberTransform {
   package static let name = "pose-frame"
   package static let summary = "Changes the camera axes, the world or the body of poses"
 
-  /// The axes of the camera. ARKit's and OpenGL's are the same.
-  package enum Axes: String, OptionChoice {
-    case arkit, opencv, opengl, ros
-
-    var cameraAxes: PoseFrame.CameraAxes {
-      switch self {
-      case .arkit, .opengl: .arkit
-      case .opencv: .opencv
-      case .ros: .ros
-      }
-    }
-  }
   /// The origin of the world: that of the source, the first row's pose, or the mean position.
   package enum Origin: String, OptionChoice {
     case world
@@ -33,7 +21,7 @@ package struct PoseFrameChange: MemberTransform {
   @StepOption(
     "camera axes; arkit, opengl: x right, y up, z back; opencv: x right, y down, z forward; ros: x forward, y left, z up; null: as they are"
   )
-  var axes: Axes? = nil
+  var axes: AxesName? = nil
   @StepOption("first-frame: poses as seen from the first row's; mean: the origin is the mean position") var origin = Origin.world
   @StepOption("the world axis that points up, where the source's world is aligned with gravity; null: as it is") var up:
     PoseFrame.WorldAxes.Up? = nil

@@ -3,23 +3,30 @@ import Documents
 import Foundation
 import Model
 import Reports
+import Runs
 import Steps
 
 struct InitCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "init", abstract: "Print a commented pipeline file for a use of the data.",
+    commandName: "init", abstract: "Print a commented pipeline file for a use of the data, or the draft of a folder's description.",
     discussion: """
         takeset init --for diffusion-policy > pipeline.yaml
         takeset init --for act --output act.yaml
         takeset run sessions/ --output dataset/ --pipeline act.yaml
+        takeset init --for folder realsense-1/ --output realsense-1/takeset.yaml
 
-      Uses: \(Recipe.allCases.map(\.rawValue).joined(separator: ", ")).
+      Uses: \(Recipe.uses.joined(separator: ", ")).
       """)
 
   @Option(
-    name: .customLong("for"), help: ArgumentHelp("What the data is for: \(Recipe.names).", valueName: "use"),
-    completion: .list(Recipe.allCases.map(\.rawValue)))
+    name: .customLong("for"), help: ArgumentHelp("What the data is for: \(Recipe.uses.joined(separator: ", ")).", valueName: "use"),
+    completion: .list(Recipe.uses))
   var use: String?
+  @Argument(
+    help: ArgumentHelp(
+      "With --for folder: a folder of images or a video, of which a takeset.yaml is drafted by looking at it.", valueName: "path"),
+    completion: .directory)
+  var folder: String?
   @Option(
     name: .shortAndLong, help: ArgumentHelp("Write to this file instead of stdout.", valueName: "file"),
     completion: .file(extensions: ["yaml", "yml"]))
@@ -32,10 +39,20 @@ struct InitCommand: ParsableCommand {
   }
 
   func run() throws {
+    if use == Recipe.folder {
+      guard let folder else { throw UsageError("--for folder: name the folder, such as takeset init --for folder realsense-1/") }
+      return try write(Registry.draft(of: folder), "a draft of the description of \(folder)")
+    }
+    if let folder { throw UsageError("\(folder): only --for folder looks at a folder") }
     let recipe = try recipe()
-    guard let output else { return standardOutput(String(recipe.pipeline.dropLast())) }
-    var files = [(path: output, text: recipe.pipeline)]
-    if let step = recipe.step {
+    try write(recipe.pipeline, recipe.title, step: recipe.step)
+  }
+
+  /// Writes a text, and the step that it needs beside it, or prints the text.
+  private func write(_ text: String, _ title: String, step: (name: String, text: String)? = nil) throws {
+    guard let output else { return standardOutput(String(text.dropLast())) }
+    var files = [(path: output, text: text)]
+    if let step {
       guard URL(fileURLWithPath: output).lastPathComponent != step.name else {
         throw UsageError("--output: \(step.name) is the name of the step beside the pipeline; choose another one, such as umi.yaml")
       }
@@ -59,21 +76,27 @@ struct InitCommand: ParsableCommand {
       }
     }
     let beside = files.dropFirst().map { ", and \($0.path) beside it" }.joined()
-    standardOutput("\(output): \(recipe.title)\(beside)")
+    standardOutput("\(output): \(title)\(beside)")
   }
 
   private func recipe() throws -> Recipe {
     guard let use else {
       let width = Recipe.allCases.map(\.rawValue.count).max() ?? 0
-      let uses = Recipe.allCases.map { "\n  \($0.rawValue.padding(toLength: width, withPad: " ", startingAt: 0))  \($0.title)" }
+      let uses =
+        Recipe.allCases.map { "\n  \($0.rawValue.padding(toLength: width, withPad: " ", startingAt: 0))  \($0.title)" }
+        + [
+          "\n  \(Recipe.folder.padding(toLength: width, withPad: " ", startingAt: 0))  a folder of your own: the draft of its description"
+        ]
       throw UsageError("say what the data is for, with --for:" + uses.joined())
     }
     if let recipe = Recipe(rawValue: use) { return recipe }
-    let meant = Spelling.hint(for: use, among: Recipe.allCases.map(\.rawValue))
-    throw UsageError("there is no recipe for \"\(use)\"; expected one of \(Recipe.names)\(meant)")
+    let meant = Spelling.hint(for: use, among: Recipe.uses)
+    throw UsageError("there is no recipe for \"\(use)\"; expected one of \(Recipe.uses.joined(separator: ", "))\(meant)")
   }
 }
 
 extension Recipe {
-  fileprivate static var names: String { allCases.map(\.rawValue).joined(separator: ", ") }
+  /// The use that is no recipe: a description is drafted of a folder.
+  fileprivate static let folder = "folder"
+  fileprivate static var uses: [String] { allCases.map(\.rawValue) + [folder] }
 }

@@ -157,6 +157,36 @@ struct SimulateTransforms: ParsableCommand {
   }
 }
 
+struct SimulateFolder: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "folder", abstract: "A folder with a takeset.yaml: images or a video, depth, poses and tables in somebody's own form.")
+
+  @OptionGroup var options: SimulationOptions
+  @Option(
+    help:
+      "tum, euroc, kitti: as these datasets; realsense: a driver's dump, with milliseconds in names; robot: a log with semicolons and decimal commas; arm: a log beside a video."
+  )
+  var layout = SimulatedFolder.Layout.tum
+  @Option(help: ArgumentHelp("Size of the images.", valueName: "WxH"))
+  var size = ImageSize(width: 640, height: 480)
+  @Option(help: ArgumentHelp("Size of the depth maps.", valueName: "WxH"))
+  var depthSize = ImageSize(width: 320, height: 240)
+
+  func validate() throws {
+    try options.validate(rate: 30)
+    guard layout != .arm || size.width % 2 == 0 && size.height % 2 == 0 else { throw ValidationError("--size: expected even sides") }
+  }
+
+  func run() throws {
+    var folder = SimulatedFolder()
+    (folder.seconds, folder.seed, folder.layout) = (options.seconds, options.seed, layout)
+    (folder.size, folder.depthSize) = (size, depthSize)
+    try folder.write(to: options.output)
+    standardOutput(options.output)
+  }
+}
+
+extension SimulatedFolder.Layout: ExpressibleByArgument {}
 extension SimulatedTransforms.Form: ExpressibleByArgument {}
 extension SimulatedTransforms.Quirk: ExpressibleByArgument {}
 extension SimulatedRecord3D.Form: ExpressibleByArgument {}

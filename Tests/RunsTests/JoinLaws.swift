@@ -54,7 +54,10 @@ import TestSupport
   @Test func theseFormatsSayWhenTheyWereRecorded() {
     let known = Self.takes.filter { (try? UnixSpan(of: TakeTask(id: "t", location: $0.location, reader: $0.reader))) != nil }
     #expect(Self.takes.count == Self.readerCount)
-    #expect(Set(known.map { type(of: $0.reader).name }) == ["anysense", "iphumi", "slow-motion-video", "stack-session", "stray-scanner"])
+    #expect(
+      Set(known.map { type(of: $0.reader).name }) == [
+        "anysense", "folder", "iphumi", "slow-motion-video", "stack-session", "stray-scanner",
+      ])
   }
 
   @Test(arguments: 0..<readerCount) func oneMemberIsItsTakeWithOtherNames(index: Int) throws {

@@ -61,8 +61,8 @@ import TestSupport
       for option in Options.declarations(of: S()) {
         #expect(!option.meaning.isEmpty)
         #expect(option.mistake(in: option.value) == nil, "the default of \(S.name).\(option.name) is refused")
-        // What a step of the user's gets is any object.
-        let isAnyObject = S.name == Python.name && option.expectation.contains("object")
+        // What a step of the user's gets is any object, and a description has mistakes of its own.
+        let isAnyObject = [Python.name, "folder"].contains(S.name) && option.expectation.contains("object")
         for wrong: JSONValue in [[[[]]], .number(.infinity)] + (isAnyObject ? [] : [["a": [[]]]]) {
           let error = #expect(throws: PipelineFileError.self, "\(S.name).\(option.name) took \(wrong)") {
             try Options.decode(S.self, over: .object([option.name: wrong]), at: S.name)

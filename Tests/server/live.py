@@ -34,6 +34,8 @@ def frame(at, number=0, size=(64, 48)):
 @contextlib.asynccontextmanager
 async def socket(server, path, **options):
     async with websockets.connect(f"ws://127.0.0.1:{server.port}{path}", max_size=None, **{**QUIET, **options}) as connection:
+        # The server answers once it knows the socket; the handshake is over before. A viewer is told of the cameras that it finds.
+        await asyncio.wait_for(await connection.ping(), 300)
         yield connection
 
 

@@ -101,7 +101,7 @@ def test_a_key_sees_the_figures_of_its_project_and_a_monitors_those_of_the_serve
         for _ in range(number):
             capture = insert(server, project=project, status=status, bytes=1000)
     rows(server, "INSERT INTO conversion (capture, state, attempts, notBefore) VALUES (?, 'waiting', 0, 0)", capture)
-    rows(server, "INSERT INTO upload (id, length, offset, metadata, project, createdAt, expiresAt) VALUES ('u', 500, 0, '', 'kitchen', 0, 1)")
+    rows(server, "INSERT INTO upload (id, length, offset, metadata, project, createdAt, expiresAt) VALUES ('u', 500, 0, '', 'kitchen', 0, 4000000000000)")
     server.until(lambda: any(name == "hb_requests_total" for name, _ in metrics(server, headers=bearer(add(server.data, "--power", "monitor")))))
     seen = {}
     for name, options in {"kitchen": ["--project", "kitchen"], "reader": ["--project", "kitchen", "--power", "read"], "all": ["--power", "monitor"]}.items():

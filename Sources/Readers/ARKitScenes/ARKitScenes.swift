@@ -108,7 +108,7 @@ package struct ARKitScenes: Reader {
     guard let table = inputs.index(of: Self.trajectoryName) else {
       throw TakeFailure(.posesMissing, "the scene has no trajectory", file: Self.trajectoryName)
     }
-    let trajectory = try SceneTrajectory(CSVFile(inputs, table, limit: maxCsvMebibytes << 20, separator: " "), Self.trajectoryName, notes)
+    let trajectory = try Trajectory(scene: CSVFile(inputs, table, limit: maxCsvMebibytes << 20, separator: " "), Self.trajectoryName, notes)
     let limit = Int64((maxPoseGap * 1e9).rounded())
     let images = Self.entries(.image, inputs)
     guard !images.isEmpty else {
@@ -137,7 +137,7 @@ package struct ARKitScenes: Reader {
       return (depth, .levels(Self.entries(.confidence, inputs), of: depth, in: inputs))
     }
     episode.variant = folder
-    episode.details["trajectory"] = ["poses": JSONValue(trajectory.count), "method": "linear positions, slerp"]
+    episode.details["trajectory"] = ["poses": JSONValue(trajectory.times.count), "method": "linear positions, slerp"]
     return episode
   }
 

@@ -2,6 +2,9 @@ import Model
 
 /// Readings of an IMU in file order: acceleration in m/s² and angular velocity in rad/s, six numbers each.
 struct InertialTable {
+  /// Conventional standard acceleration of gravity (CGPM 1901), m/s².
+  static let gravity = 9.80665
+
   private var times: [Timestamp] = []
   private var values: [Float] = []
   /// Positions among the readings added, including skipped ones.

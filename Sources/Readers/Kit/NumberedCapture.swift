@@ -22,7 +22,8 @@ struct NumberedCapture {
   let notes: FindingCollector
   /// Poses of the camera of the images as they are stored.
   var poses: PoseList
-  var poseFrame: PoseFrame
+  /// `nil` where entries have times and no poses.
+  var poseFrame: PoseFrame?
   var clock: Clock
   /// Entries of the images.
   var images: [Int64: Int]
@@ -56,22 +57,27 @@ struct NumberedCapture {
     var camera = camera(images: size, rows)
 
     var frames = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map { sourceNumber($0.number) }, clock: clock)
-    let quality = poses.quality(of: rows.compactMap(\.pose), at: frames.timestamps, isMetric: poseFrame.unit.isMetric, notes)
+    let quality = poseFrame.flatMap { frame in
+      poses.quality(of: rows.compactMap(\.pose), at: frames.timestamps, isMetric: frame.unit.isMetric, notes)
+    }
     frames.quality = quality ?? []
     notes.add(frames.droppedFrames(places: join.places))
 
     var streams: [StreamName: SampleStream] = [
-      .pose: SampleStream(
-        spec: StreamSpec(kind: .pose(poseFrame), type: .float32, shape: [7], unit: poseFrame.unit.rawValue, clock: clock),
-        source: VectorSource(rows.compactMap(\.pose)), timestamps: frames.timestamps, sourceIndex: frames.sourceIndex,
-        rows: rows.indices.rows),
       .image: SampleStream(
         spec: StreamSpec(
           raster: Raster(size: size, covering: camera.size), kind: .image, type: .uint8, channels: 3, unit: "sRGB 0..255", clock: clock),
-        source: source, timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: rows.indices.rows),
+        source: source, timestamps: frames.timestamps, sourceIndex: frames.sourceIndex, rows: rows.indices.rows)
     ]
     streams[.image]?.spec.sourceEncoding = source.encoding
-    if quality == nil { (streams[.pose], camera.pose) = (nil, nil) }
+    if let poseFrame, quality != nil {
+      streams[.pose] = SampleStream(
+        spec: StreamSpec(kind: .pose(poseFrame), type: .float32, shape: [7], unit: poseFrame.unit.rawValue, clock: clock),
+        source: VectorSource(rows.compactMap(\.pose)), timestamps: frames.timestamps, sourceIndex: frames.sourceIndex,
+        rows: rows.indices.rows)
+    } else {
+      camera.pose = nil
+    }
     try add(maps(camera.size), camera, &streams)
 
     var episode = Episode(id: id, sourceFrames: join.sourceFrames, frames: frames, streams: streams)

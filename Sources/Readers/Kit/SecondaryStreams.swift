@@ -48,10 +48,7 @@ package enum SecondaryStreams {
 
     var length: Double { Double(last.since(first)) }
 
-    var words: String {
-      func seconds(_ time: Timestamp) -> Double { (Double(time.nanoseconds) / 1e6).rounded() / 1000 }
-      return "from \(seconds(first)) to \(seconds(last)) s"
-    }
+    var words: String { Timestamp.span([first, last]) }
   }
 
   private static func isSecondary(_ name: StreamName, _ stream: SampleStream) -> Bool {

@@ -5,8 +5,6 @@ import Steps
 /// phone's time of handling.
 struct IMUFile {
   static let name = "imu.json"
-  /// Conventional standard acceleration of gravity (CGPM 1901), m/s².
-  static let gravity = 9.80665
 
   /// Acceleration in m/s² and angular velocity in rad/s; `nil` when there are no readings.
   private(set) var stream: SampleStream?
@@ -27,7 +25,7 @@ struct IMUFile {
       try record.forEachKey { key in
         switch key {
         case "timestamp": time = try record.seconds(key)
-        case "accel": vectors[key] = try record.numbers(key, count: 3, "three numbers").map { Float($0 * Self.gravity) }
+        case "accel": vectors[key] = try record.numbers(key, count: 3, "three numbers").map { Float($0 * InertialTable.gravity) }
         case "gyro": vectors[key] = try record.numbers(key, count: 3, "three numbers").map { Float($0) }
         default: try record.reader.skip()
         }

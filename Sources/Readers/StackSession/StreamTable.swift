@@ -36,10 +36,7 @@ struct StreamTable {
       throw TakeFailure(.nameTaken, "a take or a dataset has something else of this name; rename the file", file: path)
     }
     var header: Header?
-    var times: [Timestamp] = []
-    var values: [Float] = []
-    var lines: [Int] = []
-    var (rounded, beyond) = (0, 0)
+    var numbers = NumberColumns(width: 0)
     let table: CSVFile
     do {
       table = try CSVFile(inputs, file, limit: room.bytes)
@@ -50,7 +47,8 @@ struct StreamTable {
     try table.forEachLine { line in
       guard let header else {
         guard line.isEnded else { throw Self.failure(line, "the header has no line end, so it may be cut short", path) }
-        header = try Header(line, path)
+        let found = try Header(line, path)
+        (header, numbers) = (found, NumberColumns(width: found.columns.count))
         return
       }
       // A recording that was killed has a last line that is cut short. Of a number in it, nothing is known.
@@ -73,36 +71,15 @@ struct StreamTable {
           throw Self.failure(
             line, "column \(header.columns[column]): expected a number, found \"\((line.text(column + 1) ?? "").prefix(40))\"", path)
         }
-        let value = Float(number)
-        values.append(value.isFinite ? value : .nan)
-        if number.isFinite, !value.isFinite {
-          beyond += 1
-        } else if Double(value) != number, number == number.rounded() || value == 0 {
-          rounded += 1
-        }
+        numbers.add(number)
       }
-      times.append(time)
-      lines.append(line.number)
+      numbers.endLine(line.number, at: time)
     }
     guard let header else { throw TakeFailure(.csvInvalid, "the file is empty; expected a header", file: path) }
-    if rounded > 0 {
-      notes.add(
-        .numbersRounded, "numbers that 32-bit floats do not hold: whole ones above 16,777,216 are rounded, tiny ones are 0", file: path,
-        count: rounded)
-    }
-    if beyond > 0 {
-      notes.add(.numbersRounded, "numbers beyond 3.4e38, the greatest of 32-bit floats, are absent", file: path, count: beyond)
-    }
-    let width = header.columns.count
-    let order = SensorTimes(times, of: "lines", file: path, notes: notes).order
-    var spec = StreamSpec(
-      kind: .vector, type: .float32, shape: [width], unit: "as recorded", clock: header.isUnix ? .phoneUnix : frameClock)
-    spec.elements = header.columns
-    stream = SampleStream(
-      spec: spec,
-      source: RecordOrigins(.line, order.map { lines[$0] }, in: InputOrigin(inputs: inputs, entry: file))
-        .source(width: width, order.flatMap { values[($0 * width)..<(($0 + 1) * width)] }),
-      timestamps: order.map { times[$0] }, sourceIndex: order.map { Int64($0) })
+    stream = numbers.stream(
+      unit: "as recorded", clock: header.isUnix ? .phoneUnix : frameClock, columns: header.columns,
+      in: InputOrigin(inputs: inputs, entry: file),
+      file: path, notes)
   }
 
   private struct Header {

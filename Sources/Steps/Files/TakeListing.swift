@@ -1,7 +1,7 @@
 import Foundation
 import Model
 
-/// Contents of a take's folder, or of an archive that holds a take: names at the top, and in subfolders that the format has.
+/// Contents of a take's folder, or of an archive that holds a take: names at the top, and in subfolders that the format has, at any depth.
 package struct TakeListing {
   /// Location of the names.
   private enum Place {
@@ -15,7 +15,7 @@ package struct TakeListing {
   /// Folders that the format does not have, with a trailing slash.
   private var unexpected: Set<String> = []
 
-  /// - Parameter subfolders: Subfolders to list. Throws `TakeFailure` where one cannot be listed.
+  /// - Parameter subfolders: Paths of the subfolders to list. Throws `TakeFailure` where one cannot be listed.
   package init(folder: String, subfolders: Set<String>) throws {
     do {
       try self.init(searching: folder, subfolders)
@@ -28,18 +28,29 @@ package struct TakeListing {
 
   private init(searching folder: String, _ subfolders: Set<String>) throws {
     place = .folder(folder)
-    for member in try Directory.members(of: folder) {
-      guard member.kind == .directory else {
-        files.append((member.name, nil))
-        continue
+    let known = Self.withParents(subfolders)
+    func list(_ prefix: String) throws {
+      for member in try Directory.members(of: prefix.isEmpty ? folder : folder + "/" + prefix.dropLast()) {
+        let path = prefix + member.name
+        if member.kind != .directory {
+          files.append((path, nil))
+        } else if known.contains(path) {
+          try list(path + "/")
+        } else {
+          unexpected.insert(path + "/")
+        }
       }
-      guard subfolders.contains(member.name) else {
-        unexpected.insert(member.name + "/")
-        continue
-      }
-      for file in try Directory.members(of: folder + "/" + member.name) {
-        let path = "\(member.name)/\(file.name)"
-        if file.kind == .directory { unexpected.insert(path + "/") } else { files.append((path, nil)) }
+    }
+    try list("")
+  }
+
+  /// Folders with those that they are in.
+  private static func withParents(_ folders: Set<String>) -> Set<String> {
+    folders.reduce(into: folders) { all, folder in
+      var parts = folder.split(separator: "/").dropLast()
+      while !parts.isEmpty {
+        all.insert(parts.joined(separator: "/"))
+        parts.removeLast()
       }
     }
   }
@@ -47,6 +58,7 @@ package struct TakeListing {
   /// - Parameter root: The take's folder in the archive; empty for its top.
   package init(archive: Archive, root: String, subfolders: Set<String>) {
     place = .archive(archive, root: root)
+    let known = Self.withParents(subfolders)
     let prefix = root.isEmpty ? "" : root + "/"
     for (index, member) in archive.members.enumerated() {
       guard member.path.hasPrefix(prefix) else {
@@ -54,13 +66,12 @@ package struct TakeListing {
         continue
       }
       let path = String(member.path.dropFirst(prefix.count))
-      let parts = path.split(separator: "/")
-      switch parts.count {
-      case 1: files.append((path, index))
-      case _ where !subfolders.contains(String(parts[0])): unexpected.insert("\(parts[0])/")
-      case 2: files.append((path, index))
-      default: unexpected.insert("\(parts[0])/\(parts[1])/")
+      var folder = ""
+      let outside = path.split(separator: "/").dropLast().first { part in
+        folder += folder.isEmpty ? "\(part)" : "/\(part)"
+        return !known.contains(folder)
       }
+      if outside == nil { files.append((path, index)) } else { unexpected.insert(folder + "/") }
     }
   }
 

@@ -31,7 +31,7 @@ RATES = {"act": 50, "diffusion-policy": 20, "robomimic": 20, "lerobot": 30}
 def test_init_lists_the_uses(takeset):
     done = takeset("init", check=64)
     assert done.stdout == ""
-    assert re.findall(r"^  (\S+) +\S", done.stderr, re.M) == ALL
+    assert re.findall(r"^  (\S+) +\S", done.stderr, re.M) == [*ALL, "folder"]
 
 
 @pytest.mark.parametrize("use, meant", [("difusion-policy", "diffusion-policy"), ("lerobto", "lerobot"), ("unheard-of", None)])

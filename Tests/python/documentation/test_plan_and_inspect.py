@@ -34,7 +34,9 @@ def test_the_pipeline_schema_accepts_what_takeset_accepts(takeset, tmp_path):
     import yaml
 
     for path in ROOT.glob("examples/**/*.yaml"):
-        validator("pipeline.schema.json").validate(yaml.safe_load(path.read_text()))
+        text = yaml.safe_load(path.read_text())
+        pipeline = {"version": 1, "reader": {"name": "folder", "description": text}} if path.parent.name == "folders" else text
+        validator("pipeline.schema.json").validate(pipeline)
     for text, is_good in [
         ("version: 1", True), ("version: 1\ntransforms: [align, split: {seed: 3}]", True), ("version: 1\nreader: {name: stack-session}", True),
         ("version: 1\nwriter: {hdf5: {compression: fast}}", True), ("version: 2", False), ("version: 1\ntransforms: [align: {tol: 1}]", False),

@@ -153,4 +153,13 @@ FORMATS = {
         inertial=[Times(Table(f"VID_*_{name}.csv", 3, texts=True), "ns") for name in ("accel", "gyro")],
         readings=tuple(Table(f"VID_*_{name}.csv", (0, 1, 2)) for name in ("accel", "gyro")), movie=Movie("VID_*.mp4"),
         texts=["VID_*_timestamps.csv", "VID_*_accel.csv", "VID_*_gyro.csv"]),
+    "folder-tum": Format(
+        "folder", SMALL, times=[Times(Table(f"{name}.txt", 0, 2, " ", texts=True)) for name in ("rgb", "depth", "groundtruth")],
+        lists=[Table("rgb.txt", head=2), Table("groundtruth.txt", head=2), Files("rgb/*")],
+        poses=Poses(Table("groundtruth.txt", (1, 2, 3, 4, 5, 6, 7), 2, " "), (0, 1, 2), quaternion=(3, 4, 5, 6)), depth=Pictures("depth/*"),
+        maps={"depth": Files("depth/*")}, images=Pictures("rgb/*"), texts=["rgb.txt", "depth.txt", "groundtruth.txt"]),
+    "folder-arm": Format(
+        "folder", ["--layout", "arm", *WIDE], times=[Times(Table("frames.csv", 1, 1, texts=True), "ns"), Times(Table("arm.csv", 0, 1, texts=True), "ns")],
+        lists=[Table("frames.csv", head=1), Table("arm.csv", head=1)], poses=Poses(Table("arm.csv", (1, 2, 3, 4, 5, 6), 1), (0, 1, 2)), movie=Movie("cam.mp4"),
+        texts=["frames.csv", "arm.csv"]),
 }

@@ -13,14 +13,14 @@ from lie_kinds import (
 
 POSES, OTHER_CAMERA = "pose-unusable too-few-poses poses-missing", "intrinsics-implausible"
 NO_CAMERA = "intrinsics-unusable csv-invalid json-type"
-LOST = "count-mismatch pose-missing image-missing partial-upload movie-count-mismatch movie-times-differ frames-dropped depth-missing depth-count-mismatch"
+LOST = "count-mismatch pose-missing image-missing partial-upload movie-count-mismatch movie-times-differ frames-dropped depth-missing depth-count-mismatch input-ignored"
 PARTS = ("stream-incomplete count-mismatch depth-missing depth-count-mismatch depth-undecodable depth-alignment-ambiguous confidence-missing joints-late "
          "joints-gap clock-unaligned")
 MOVIE = "movie-count-mismatch movie-alignment-ambiguous frame-count-mismatch depth-alignment-ambiguous"
 
 # What is told, and the codes of which one names it where rows are wrong or the take fails.
 LIES = {
-    "times 1000 times too large": (in_unit((1000, 1)), "rate-implausible no-frames"),
+    "times 1000 times too large": (in_unit((1000, 1)), "rate-implausible no-frames times-missing"),
     "times 1000 times too small": (in_unit((1, 1000)), "rate-implausible no-frames time-not-ascending"),
     "clock set by +0.3 s": (set_in_the_middle(0.3071), "frames-dropped clock-set"),
     "clock set by -0.3 s": (set_in_the_middle(-0.3071), "time-not-ascending clock-set"),
@@ -79,7 +79,7 @@ LIES = {
     "images of 16 bits": (of_sixteen_bits, ""),
     "gray images": (in_images(lambda image: image.convert("L")), ""),
     "all images the same": (with_one_image, "stream-constant"),
-    "movie of half the size": (of_movie("-vf", "scale=iw/2:ih/2"), OTHER_CAMERA + " resolution-mismatch"),
+    "movie of half the size": (of_movie("-vf", "scale=iw/2:ih/2"), OTHER_CAMERA + " resolution-mismatch intrinsics-scaled"),
     "movie rotated by its matrix": (rotated_movie, "rotation-ignored"),
 }
 NAMES = {lie: {*codes.split()} for lie, (_, codes) in LIES.items()}

@@ -171,7 +171,7 @@ def test_a_report_of_a_problem_can_name_libraries_and_machine(takeset):
 
 
 def test_generated_documents_are_up_to_date(takeset, tmp_path):
-    for name in "schemas/pipeline.schema.json", "docs/pipeline.md", "docs/doctor.md", "docs/takeset.1":
+    for name in "schemas/pipeline.schema.json", "docs/pipeline.md", "docs/doctor.md", "docs/formats/folder.md", "docs/takeset.1":
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     assert takeset("generate-documents", tmp_path, check=0).stdout == "", "run make generate"
