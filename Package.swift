@@ -43,6 +43,8 @@ let package = Package(
     system("CZlib", "zlib", "zlib1g-dev"),
     system("CSQLite", "sqlite3", "libsqlite3-dev"),
     system("CZip", "libzip", "libzip-dev"),
+    system("CLZ4", "liblz4", "liblz4-dev"),
+    system("CZstd", "libzstd", "libzstd-dev"),
     .target(name: "CCurl"),
     .target(name: "CFFmpeg"),
     .target(name: "CGather", dependencies: ["CHDF5"]),
@@ -52,7 +54,7 @@ let package = Package(
     .systemLibrary(name: "CLinux"),
     .target(name: "Model", swiftSettings: settings),
     .target(name: "HDF5", dependencies: ["CGather", "CHDF5", "CDeflate"], swiftSettings: settings),
-    .target(name: "Codecs", dependencies: ["CDeflate", "Model"], swiftSettings: settings),
+    .target(name: "Codecs", dependencies: ["CDeflate", "CLZ4", "CZstd", "Model"], swiftSettings: settings),
     .target(name: "Media", dependencies: ["CFFmpeg", "CJPEG", "CKernels", "CPNG", "Model"], swiftSettings: settings),
     .target(name: "Evidence", dependencies: ["CCrypto", "CKernels", "Model"], swiftSettings: settings),
     .target(
@@ -81,7 +83,7 @@ let package = Package(
       ],
       swiftSettings: settings),
     .target(
-      name: "Exports", dependencies: ["Datasets", "Evidence", "HDF5", "Media", "Model", "Steps"], swiftSettings: settings),
+      name: "Exports", dependencies: ["Codecs", "Datasets", "Evidence", "HDF5", "Media", "Model", "Steps"], swiftSettings: settings),
     .target(name: "Merging", dependencies: ["Datasets", "Evidence", "HDF5", "Model", "Runs", "Steps"], swiftSettings: settings),
     .target(name: "Provenance", dependencies: ["Datasets", "Evidence", "HDF5", "Model", "Steps"], swiftSettings: settings),
     .target(
@@ -102,7 +104,7 @@ let package = Package(
       resources: [.embedInCode("findings.md"), .embedInCode("Page/page.css"), .embedInCode("Page/page.js")], swiftSettings: settings),
     .target(
       name: "Simulate",
-      dependencies: ["CCrypto", "CZip", "CZlib", "Evidence", "Media", "Model", "Rasters", "Steps", "TakesetRecorder"],
+      dependencies: ["CCrypto", "CZip", "CZlib", "Codecs", "Evidence", "Media", "Model", "Rasters", "Steps", "TakesetRecorder"],
       swiftSettings: settings),
     // For the recorder's screen and for reports, which share nothing else.
     .target(name: "EdgeOverlay", path: "recorder/Sources/EdgeOverlay"),

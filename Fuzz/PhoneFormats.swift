@@ -6,7 +6,7 @@ import Model
 
 extension FuzzTarget {
   /// Depth maps and metadata of phone apps.
-  static let phones = [lzfse, exr, record3d, iphumi, trajectory, spectacular, description, describedTable]
+  static let phones = [lzfse, exr, record3d, iphumi, trajectory, spectacular, description, describedTable, mcap, mcapMessage]
 
   private static let lzfse = FuzzTarget("lzfse", throws: LZFSE.Failure.self) { bytes in
     try bytes.withUnsafeBytes { stream in
@@ -74,6 +74,42 @@ extension FuzzTarget {
     }
   }
 
+  private static let mcap = FuzzTarget("mcap", throws: TakeFailure.self) { bytes in
+    let inputs = FuzzFiles.shared.inputs("recording.mcap", .stream, bytes)
+    let log = try MCAPLog(["recording.mcap"], in: inputs, MCAPLog.Limits(chunk: 1 << 20, total: 1 << 24))
+    let recording = try MCAPRecording(log, named: [:], usesStamps: true, FindingCollector())
+    var data: [UInt8] = []
+    for topic in recording.topics {
+      for place in topic.places {
+        must("a message that was read before") { try log.read(place, into: &data) }
+        expect(data.count == place.count, "\(data.count) of \(place.count) bytes")
+      }
+      for pose in topic.poses + topic.transforms.map(\.pose) {
+        expect(abs((pose.quaternion * pose.quaternion).sum() - 1) < 1e-9, "no pose: \(pose)")
+      }
+    }
+  }
+
+  /// A definition after its length, and a message.
+  private static let mcapMessage = FuzzTarget("mcap-message", throws: MessageFault.self) { bytes in
+    guard let isROS = bytes.first.map({ $0 % 2 == 0 }), bytes.count > 3 else { return }
+    let (count, rest) = (Int(bytes[1]) | Int(bytes[2]) << 8, bytes.dropFirst(3))
+    let (definition, message) = (Array(rest.prefix(count)), Array(rest.dropFirst(count)))
+    for kind in TopicKind.byFields {
+      let decoder: any MessageDecoder =
+        if isROS {
+          try CDRDecoder(MessageTypes(ros: String(decoding: definition, as: UTF8.self), name: "p/T"), "p/T", kind.wanted)
+        } else {
+          try ProtobufDecoder(MessageTypes(descriptors: definition), "p.T", kind.wanted)
+        }
+      try message.withUnsafeBytes { message in
+        for case .bytes(let range)? in try decoder.decode(message) {
+          expect(range.lowerBound >= 0 && range.upperBound <= message.count, "\(range) of \(message.count) bytes")
+        }
+      }
+    }
+  }
+
   private static let spectacular = FuzzTarget("spectacular", throws: TakeFailure.self) { bytes in
     let limit = 20_000
     let log = try SpectacularLog(
@@ -84,8 +120,8 @@ extension FuzzTarget {
     expect(isAscending(clock.positions.compactMap(\.self)), "frames that do not ascend")
     let inertial = log.sensors.table(SpectacularLog.name, FindingCollector()).stream(
       clock: .deviceUptime, file: SpectacularLog.name,
-      in: InputOrigin(inputs: FuzzFiles.shared.inputs(SpectacularLog.name, .metadata, bytes), entry: 0),
-      .line, notes: FindingCollector())
+      in: .text(.line, InputOrigin(inputs: FuzzFiles.shared.inputs(SpectacularLog.name, .metadata, bytes), entry: 0)),
+      notes: FindingCollector())
     expect(isAscending(inertial?.timestamps.map(\.nanoseconds) ?? [], orEqual: true), "readings that do not ascend")
   }
 }

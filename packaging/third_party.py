@@ -25,12 +25,14 @@ LIBRARIES = {
     "libaec0": ("libaec", "BSD-2-Clause"),
     "libbz2-1.0": ("bzip2", "bzip2-1.0.6"),
     "libdeflate0": ("libdeflate", "MIT"),
+    "liblz4-1": ("LZ4 (liblz4)", "BSD-2-Clause"),
     "libpng16-16": ("libpng", "libpng-2.0"),
     "libssl3": ("OpenSSL (libcrypto)", "Apache-2.0"),
     "libsqlite3-0": ("SQLite", "blessing"),
     "libsz2": ("libaec (libsz)", "BSD-2-Clause"),
     "libturbojpeg0": ("libjpeg-turbo", "IJG AND BSD-3-Clause AND Zlib"),
     "libzip4": ("libzip", "BSD-3-Clause"),
+    "libzstd1": ("Zstandard (libzstd)", "BSD-3-Clause"),
     "zlib1g": ("zlib", "Zlib"),
 }
 

@@ -83,6 +83,7 @@ FORWARD(UTIL, void, av_max_alloc, (size_t a), (a))
 FORWARD(UTIL, const AVPixFmtDescriptor *, av_pix_fmt_desc_get, (enum AVPixelFormat a), (a))
 FORWARD(UTIL, int, av_strerror, (int a, char *b, size_t c), (a, b, c))
 
+FORWARD(CODEC, int, av_new_packet, (AVPacket * a, int b), (a, b))
 FORWARD(CODEC, AVPacket *, av_packet_alloc, (void), ())
 FORWARD(CODEC, void, av_packet_free, (AVPacket * *a), (a))
 FORWARD(CODEC, void, av_packet_rescale_ts, (AVPacket * a, AVRational b, AVRational c), (a, b, c))

@@ -1,3 +1,4 @@
+import Codecs
 import Datasets
 import Evidence
 import Media

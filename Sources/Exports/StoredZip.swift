@@ -1,3 +1,4 @@
+import Codecs
 import HDF5
 
 /// Writes a zip file of uncompressed members, front to back: the form of Zarr's `ZipStore`.

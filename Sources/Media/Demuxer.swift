@@ -1,13 +1,17 @@
 import CFFmpeg
 import Synchronization
 
-/// A reader of the compressed samples of a QuickTime or MP4 file's track of images, in storage order. Serves one thread.
+/// A reader of the compressed samples of a QuickTime or MP4 file's track of images, in storage order, or of access units. Serves one thread.
 /// It opens nothing but its input: the format is fixed, and requests for other files are refused.
 final class Demuxer {
   private var context: UnsafeMutablePointer<AVFormatContext>?
   private var io: UnsafeMutablePointer<AVIOContext>?
   private let packet: UnsafeMutablePointer<AVPacket>
   private let source: Source
+  private let units: AccessUnits?
+  var hasUnits: Bool { units != nil }
+  /// The next access unit.
+  private var unit = 0
   let stream: UnsafeMutablePointer<AVStream>
 
   /// The input and read position of the callbacks.
@@ -23,6 +27,7 @@ final class Demuxer {
   init(_ input: FileSlice, track: Int?, ignoringEdits: Bool = false) throws {
     try FFmpeg.prepare()
     source = Source(input)
+    units = nil
     guard let packet = av_packet_alloc(), let format = avformat_alloc_context() else { throw Self.outOfMemory }
     self.packet = packet
     let size = 1 << 16
@@ -61,6 +66,25 @@ final class Demuxer {
     }
     stream = video
     for other in streams where other != stream { other.pointee.discard = AVDISCARD_ALL }
+  }
+
+  /// Reads access units, whose times are their numbers.
+  init(_ units: AccessUnits) throws {
+    try FFmpeg.prepare()
+    (source, self.units) = (Source(FileSlice(count: 0) { _, _ in 0 }), units)
+    guard let packet = av_packet_alloc(), let format = avformat_alloc_context() else { throw Self.outOfMemory }
+    self.packet = packet
+    context = format
+    guard let stream = avformat_new_stream(format, nil) else {
+      avformat_close_input(&context)
+      var packet: UnsafeMutablePointer<AVPacket>? = packet
+      av_packet_free(&packet)
+      throw Self.outOfMemory
+    }
+    self.stream = stream
+    stream.pointee.time_base = AVRational(num: Int32(Movie.unitTimeBase.numerator), den: Int32(Movie.unitTimeBase.denominator))
+    stream.pointee.codecpar.pointee.codec_type = AVMEDIA_TYPE_VIDEO
+    stream.pointee.codecpar.pointee.codec_id = units.codec
   }
 
   deinit {
@@ -104,6 +128,7 @@ final class Demuxer {
 
   /// Passes the next sample to `body`; returns false at the end.
   func next(_ body: (UnsafeMutablePointer<AVPacket>) throws -> Void) throws -> Bool {
+    if let units { return try next(of: units, body) }
     while let context {
       let status = av_read_frame(context, packet)
       if status == cffmpeg_end() { return false }
@@ -116,8 +141,32 @@ final class Demuxer {
     return false
   }
 
+  private func next(of units: AccessUnits, _ body: (UnsafeMutablePointer<AVPacket>) throws -> Void) throws -> Bool {
+    guard unit < units.count else { return false }
+    var bytes: [UInt8] = []
+    do {
+      try units.read(unit, &bytes)
+    } catch {
+      throw MovieError(.movieCorrupt, "frame \(unit) cannot be read: \(error)")
+    }
+    guard let size = Int32(exactly: bytes.count), size < Int32.max - 64, av_new_packet(packet, size) >= 0 else { throw Self.outOfMemory }
+    defer { av_packet_unref(packet) }
+    if let target = packet.pointee.data {
+      bytes.withUnsafeBytes { target.update(from: $0.bindMemory(to: UInt8.self).baseAddress ?? UnsafePointer(target), count: $0.count) }
+    }
+    (packet.pointee.pts, packet.pointee.dts, packet.pointee.stream_index) = (Int64(unit), Int64(unit), 0)
+    if unit == 0 { packet.pointee.flags |= AV_PKT_FLAG_KEY }
+    unit += 1
+    try body(packet)
+    return true
+  }
+
   /// Seeks to the sample with this decoding time, or to the sync sample before it.
   func seek(to time: Int64) throws {
+    if let units {
+      unit = max(0, min(Int(clamping: time), units.count))
+      return
+    }
     let status = av_seek_frame(context, stream.pointee.index, time, AVSEEK_FLAG_BACKWARD)
     guard status >= 0 else { throw MovieError(.movieCorrupt, "seeking failed: \(MovieError.words(status))") }
   }

@@ -34,8 +34,9 @@ package struct Movie: Sendable {
     package var channels: Int
   }
 
-  /// The file, without what follows its last box.
-  let input: FileSlice
+  /// The file, without what follows its last box; `nil` for access units.
+  private let input: FileSlice?
+  private let units: AccessUnits?
   /// The number of the track; `nil` where the file gives it none.
   private let track: Int?
   /// `h264` or `hevc`.
@@ -75,7 +76,7 @@ package struct Movie: Sendable {
     let video = try Self.video(of: boxes.tracks)
     let file = input
     let input = file[0..<boxes.end]
-    (self.input, track) = (input, video.id)
+    (self.input, track, units) = (input, video.id, nil)
     let demuxer = try Demuxer(input, track: video.id, ignoringEdits: includesHidden)
     let parameters = demuxer.stream.pointee.codecpar.pointee
     guard parameters.codec_type == AVMEDIA_TYPE_VIDEO else { throw MovieError(.noVideo, "no track holds video") }
@@ -160,8 +161,22 @@ package struct Movie: Sendable {
     return video
   }
 
+  /// A video without a file of its own, whose first frame is decoded.
+  init(
+    _ units: AccessUnits, _ samples: [Sample], size: ImageSize, color: Color, pixelAspect: (width: Int, height: Int)?
+  ) throws {
+    (input, track, self.units) = (nil, nil, units)
+    (codec, self.size, self.samples, self.color, self.pixelAspect) = (Self.name(units.codec), size, samples, color, pixelAspect)
+    (timeBase, runs, hiddenSamples, includesHidden) = (Self.unitTimeBase, [0], 0, false)
+    (hasEditList, isRetimed, rotation, isMirrored, tags, sounds) = (false, false, 0, false, [], [])
+  }
+
   /// Reads the file's index anew.
-  func demuxer() throws -> Demuxer { try Demuxer(input, track: track, ignoringEdits: includesHidden) }
+  func demuxer() throws -> Demuxer {
+    if let units { return try Demuxer(units) }
+    guard let input else { throw Demuxer.outOfMemory }
+    return try Demuxer(input, track: track, ignoringEdits: includesHidden)
+  }
 
   /// Throws where the index lists samples beyond the end of the file, as in a recording that was cut off.
   ///
@@ -229,7 +244,7 @@ package struct Movie: Sendable {
   /// The packet of a sample: its number in decoding order, among all that FFmpeg returns, and its bytes in the input. `nil` where the file
   /// does not say. Throws `MovieError`.
   package func packet(ofSample sample: Int) throws -> (number: Int, bytes: Range<Int64>)? {
-    guard samples.indices.contains(sample) else { return nil }
+    guard samples.indices.contains(sample), units == nil else { return nil }
     let demuxer = try self.demuxer()
     var found: (number: Int, bytes: Range<Int64>)?
     var number = 0
@@ -296,7 +311,7 @@ extension Movie.Color {
   }
 
   /// Throws for a color coding that cannot be stored as 8-bit SDR.
-  fileprivate func check(refusesHDR: Bool) throws {
+  func check(refusesHDR: Bool) throws {
     let refused = ["linear": "linear light", "log100": "logarithmic", "log316": "logarithmic"]
     if let transfer, let what = refused[transfer] {
       throw MovieError(.colorUnsupported, "the frames are \(what), transfer \(transfer); converting these to 8-bit SDR is not supported")

@@ -55,8 +55,8 @@ package final class MovieDecoder {
   private let frame: UnsafeMutablePointer<AVFrame>
   private var isDrained = false
   private var hasFed = false
-  /// Number of errors that the decoder has logged.
-  private let errors: UnsafeMutablePointer<Int32>
+  /// The errors that the decoder has logged.
+  private let log: UnsafeMutablePointer<cffmpeg_log>
   /// The error that ended decoding; frames decoded before it are still returned.
   private var damage: String?
   /// The time of decoding of the sample at which decoding starts. What the demuxer returns before it is not decoded, so that the damage that
@@ -82,8 +82,8 @@ package final class MovieDecoder {
     self.samples = samples
     guard let frame = av_frame_alloc() else { throw Demuxer.outOfMemory }
     self.frame = frame
-    errors = .allocate(capacity: 1)
-    errors.initialize(to: 0)
+    log = .allocate(capacity: 1)
+    log.initialize(to: cffmpeg_log(errors: 0, counts_gaps: demuxer.hasUnits ? 1 : 0))
     try openCodec()
   }
 
@@ -96,7 +96,7 @@ package final class MovieDecoder {
     avcodec_free_context(&context)
     context = avcodec_alloc_context3(decoder)
     guard let context else { throw Demuxer.outOfMemory }
-    errors.pointee = 0
+    log.pointee.errors = 0
     damage = nil
     (isDrained, hasFed) = (false, false)
     avcodec_parameters_to_context(context, parameters)
@@ -105,7 +105,7 @@ package final class MovieDecoder {
     context.pointee.max_pixels = Int64(side) * Int64(side)
     context.pointee.err_recognition = AV_EF_CRCCHECK | AV_EF_BITSTREAM | AV_EF_BUFFER | AV_EF_EXPLODE
     cffmpeg_clear_buffers(context)
-    context.pointee.opaque = UnsafeMutableRawPointer(errors)
+    context.pointee.opaque = UnsafeMutableRawPointer(log)
     let status = avcodec_open2(context, decoder, nil)
     guard status >= 0 else { throw MovieError(.movieCorrupt, "the decoder does not start: \(MovieError.words(status))") }
   }
@@ -114,7 +114,7 @@ package final class MovieDecoder {
     var frame: UnsafeMutablePointer<AVFrame>? = frame
     av_frame_free(&frame)
     avcodec_free_context(&context)
-    errors.deallocate()
+    log.deallocate()
   }
 
   /// Decodes the next frame, sample `position`.
@@ -135,10 +135,10 @@ package final class MovieDecoder {
         continue
       }
       guard time == samples[position].presentation else {
-        if damage == nil, errors.pointee == 0, hasTimesOfDecoding { throw Self.timesOfDecoding }
+        if damage == nil, log.pointee.errors == 0, hasTimesOfDecoding { throw Self.timesOfDecoding }
         throw failure(damage ?? "the decoder skipped it")
       }
-      if frame.pointee.decode_error_flags != 0 || frame.pointee.flags & AV_FRAME_FLAG_CORRUPT != 0 || errors.pointee > 0 {
+      if frame.pointee.decode_error_flags != 0 || frame.pointee.flags & AV_FRAME_FLAG_CORRUPT != 0 || log.pointee.errors > 0 {
         throw failure("its data is damaged")
       }
       declareColor()

@@ -79,6 +79,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case keyframesOnly = "keyframes-only"
   case linesUnreadable = "lines-unreadable"
   case locationRemoved = "location-removed"
+  case messagesUnreadable = "messages-unreadable"
   case metadataFromSidecar = "metadata-from-sidecar"
   case metadataMissing = "metadata-missing"
   case metadataNumber = "metadata-number"
@@ -108,6 +109,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case positionsFar = "positions-far"
   case pythonAbsent = "python-absent"
   case rateImplausible = "rate-implausible"
+  case recordingUnfinished = "recording-unfinished"
   case resolutionMismatch = "resolution-mismatch"
   case resolutionUnusable = "resolution-unusable"
   case rotationIgnored = "rotation-ignored"
@@ -123,6 +125,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case shortEpisode = "short-episode"
   case sidecarDiffers = "sidecar-differs"
   case slamOrdinals = "slam-ordinals"
+  case stampsMissing = "stamps-missing"
   case startTimeUnreadable = "start-time-unreadable"
   case streamConstant = "stream-constant"
   case streamIncomplete = "stream-incomplete"
@@ -199,6 +202,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case posesMissing = "poses-missing"
   case pythonStepFailed = "python-step-failed"
   case pythonStepInvalid = "python-step-invalid"
+  case recordingInvalid = "recording-invalid"
   case sampleSize = "sample-size"
   case streamMissing = "stream-missing"
   case streamNeeded = "stream-needed"
@@ -207,6 +211,8 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
   case tooFewImages = "too-few-images"
   case tooFewPoses = "too-few-poses"
   case tooFewTimes = "too-few-times"
+  case topicMissing = "topic-missing"
+  case topicsAmbiguous = "topics-ambiguous"
   case unreadable = "unreadable"
   case videoAmbiguous = "video-ambiguous"
 
@@ -258,7 +264,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .intrinsicsImplausible,
       .intrinsicsUnusable, .joinAlone, .joinClock, .jointDead, .jointReadFailed, .jointSignsUnknown, .jointsGap, .jointsLate,
       .jointsRecalibrated, .labelsInvalid,
-      .labelsUnmatched, .linesUnreadable,
+      .labelsUnmatched, .linesUnreadable, .messagesUnreadable, .recordingUnfinished, .stampsMissing,
       .metadataFromSidecar, .metadataMissing, .metadataRange, .mixedOrientation, .mixedSizes, .mixedUnits, .movieAlignmentAmbiguous,
       .movieCountMismatch, .movieUnusable, .numbersRounded, .odometryTruncated, .packedWithout, .partiallyVerified, .partialMismatch,
       .partialUpload, .pixelsNotSquare, .poseInterpolated, .poseJump, .poseMissing, .poseRepeated, .posesDuplicate, .posesTransposed,
@@ -277,7 +283,7 @@ public enum FindingCode: String, CaseIterable, Sendable, Codable {
       .jsonType, .limit, .memoryLimit, .metadataInvalid, .movieCorrupt, .movieEncrypted, .movieExternalData, .movieTimesDiffer,
       .movieTruncated, .movieUnfinished, .nameTaken, .noFrames, .noTakeFound, .noVideo, .notAMovie, .notARegularFile, .notATake,
       .notAligned, .notJPEG, .partEmpty, .partMissing, .permission, .posesMissing, .pythonStepFailed,
-      .pythonStepInvalid, .sampleSize, .streamMissing, .streamNeeded, .timeLimit,
+      .pythonStepInvalid, .recordingInvalid, .topicMissing, .topicsAmbiguous, .sampleSize, .streamMissing, .streamNeeded, .timeLimit,
       .timesMissing, .tooFewImages, .tooFewPoses, .tooFewTimes, .unreadable, .videoAmbiguous:
       .error
     }

@@ -27,11 +27,11 @@ package struct SampleOrigin: Equatable, Sendable {
     package init(name: String, range: Range<Int64>) { (self.name, self.range) = (name, range) }
   }
 
-  /// A part of the file by its number: an entry of a list or a keyframe, from 0; a line, from 1; a packet of a video in decoding order,
-  /// from 0.
+  /// A part of the file by its number: an entry of a list, a keyframe or a message of its topic, from 0; a line, from 1; a packet of a video in
+  /// decoding order, from 0.
   package struct Record: Equatable, Sendable {
-    /// The unit that records are counted in: members of a list, lines of a table, packets or key frames of a video.
-    package enum Kind: String, Sendable { case entry, line, packet, keyframe }
+    /// The unit that records are counted in: members of a list, lines of a table, packets or key frames of a video, messages of a topic.
+    package enum Kind: String, Sendable { case entry, line, packet, keyframe, message }
     package var kind: Kind
     package var number: Int
 

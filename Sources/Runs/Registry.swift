@@ -12,6 +12,7 @@ package enum Registry {
     ARKitScenes.self,
     Folder.self,
     IPhUMI.self,
+    MCAP.self,
     OpenCameraSensors.self,
     Polycam.self,
     RealityCamBundle.self,

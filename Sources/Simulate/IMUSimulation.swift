@@ -5,7 +5,9 @@ import Model
 /// in the device's axes.
 struct IMUSimulation {
   /// Readings with times in nanoseconds on the frames' clock plus the offset, acceleration without gravity and gravity in g, and angular velocity in rad/s.
-  private(set) var readings: [(time: Int64, acceleration: SIMD3<Double>, gravity: SIMD3<Double>, gyro: SIMD3<Double>)] = []
+  private(set) var readings: [Reading] = []
+  typealias Reading = (time: Int64, acceleration: SIMD3<Double>, gravity: SIMD3<Double>, gyro: SIMD3<Double>)
+
   private static let rate = 100.0
   /// Sampling rate in Hz for differentiating positions and rotations.
   private static let fine = 400.0

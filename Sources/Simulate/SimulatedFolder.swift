@@ -142,7 +142,7 @@ package struct SimulatedFolder: Sendable {
   }
 
   /// What a gripper does: the opening in meters at a moment.
-  private static func opening(_ place: Int) -> Double { 0.04 + 0.035 * sin(Double(place) / 20) }
+  static func opening(_ place: Int) -> Double { 0.04 + 0.035 * sin(Double(place) / 20) }
 
   private func writeImages(_ scene: PhoneScene, _ files: Files) throws {
     let folders: [String] =
@@ -215,7 +215,7 @@ package struct SimulatedFolder: Sendable {
     try Pose(rowMajor: Self.upright(scene.path.samples[number].matrix)).rotated(by: [1, 0, 0, 0])
   }
 
-  private static func upright(_ m: [Double]) -> [Double] { Array(m[0..<4]) + m[8..<12].map { -$0 } + m[4..<8] + m[12..<16] }
+  static func upright(_ m: [Double]) -> [Double] { Array(m[0..<4]) + m[8..<12].map { -$0 } + m[4..<8] + m[12..<16] }
 
   private func numbers(_ pose: Pose) -> [String] {
     let (p, q) = (pose.position, pose.quaternion)

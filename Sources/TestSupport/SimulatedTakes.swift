@@ -90,7 +90,7 @@ package final class SimulatedTakes {
       + examples(SimulatedIPhUMI.self, seconds: 0.4)
       + examples(SimulatedAnySense.self, seconds: 0.5, size: ImageSize(width: 48, height: 64))
       + examples(SimulatedARKitScenes.self, seconds: 1) + examples(SimulatedSpectacularRec.self, seconds: 0.4)
-      + examples(SimulatedOpenCamera.self, seconds: 0.4) + folders
+      + examples(SimulatedOpenCamera.self, seconds: 0.4) + folders + logs
   }
 
   private static var folders: [Example] {
@@ -100,6 +100,17 @@ package final class SimulatedTakes {
         (folder.layout, folder.seconds) = (layout, 0.5)
         (folder.size, folder.depthSize) = (ImageSize(width: 64, height: 48), ImageSize(width: 8, height: 6))
         try folder.write(to: path)
+      }
+    }
+  }
+
+  private static var logs: [Example] {
+    SimulatedMCAP.Form.allCases.map { form in
+      Example(reader: "mcap", name: form.rawValue) { path in
+        var log = SimulatedMCAP()
+        (log.form, log.seconds) = (form, 0.5)
+        (log.size, log.depthSize) = (ImageSize(width: 64, height: 48), ImageSize(width: 8, height: 6))
+        try log.write(to: path)
       }
     }
   }
@@ -167,6 +178,9 @@ package final class SimulatedTakes {
     if example.reader == SimulatedOpenCamera.command {
       let movie = try FileManager.default.contentsOfDirectory(atPath: path).first { $0.hasSuffix(".mp4") }
       return TakeLocation(path: path + "/" + (movie ?? ""), isDirectory: false)
+    }
+    if example.reader == "mcap", example.name != SimulatedMCAP.Form.bag.rawValue {
+      return TakeLocation(path: path + "/recording.mcap", isDirectory: false)
     }
     if example.reader == "iphumi" { return TakeLocation(path: path + "/session_1.json", isDirectory: false) }
     if example.name == SimulatedRecord3D.Form.r3d.rawValue { return TakeLocation(path: path + "/session_1.r3d", isDirectory: false) }

@@ -207,6 +207,13 @@ struct InspectCommand: ParsableCommand {
     if let archive = episode.details["archive"], let format = archive["format"]?.string, let members = archive["members"]?.integer {
       lines.append(line("archive", "\(format), \(members) files"))
     }
+    for topic in episode.details["topics"]?.array ?? [] {
+      let parts = [
+        topic["messages"]?.integer.map { "\($0) messages of \(topic["schema"]?.string ?? "")" }, rate(topic["rate_hz"]?.double),
+        topic["kind"]?.string, topic["stream"]?.string.map { "read as \($0)" },
+      ]
+      lines.append(line("topic", "\(topic["topic"]?.string?.onOneLine ?? ""): \(parts.compactMap(\.self).joined(separator: ", "))"))
+    }
     let dropped = episode.dropped.map { ", \($0.count) dropped (\($0.reason))" }.joined()
     let seconds = String(format: "%.2f s", episode.seconds ?? 0)
     let gaps = episode.gaps == 1 ? "1 gap" : "\(episode.gaps) gaps"

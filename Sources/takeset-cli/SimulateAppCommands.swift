@@ -186,7 +186,34 @@ struct SimulateFolder: ParsableCommand {
   }
 }
 
+struct SimulateMCAP: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "mcap", abstract: "A recording in MCAP: images, depth, poses as transforms or odometry, an IMU, a gripper.")
+
+  @OptionGroup var options: SimulationOptions
+  @Option(
+    help:
+      "ros2: messages of ROS 2 in CDR, compressed by Zstandard; foxglove: Foxglove's schemas in Protocol Buffers, by LZ4; json: the same in JSON; bag: as ros2, in two files; unfinished: as ros2, cut off."
+  )
+  var form = SimulatedMCAP.Form.ros2
+  @Option(help: ArgumentHelp("Size of the images.", valueName: "WxH"))
+  var size = ImageSize(width: 640, height: 480)
+  @Option(help: ArgumentHelp("Size of the depth maps.", valueName: "WxH"))
+  var depthSize = ImageSize(width: 320, height: 240)
+
+  func validate() throws { try options.validate(rate: 30) }
+
+  func run() throws {
+    var recording = SimulatedMCAP()
+    (recording.seconds, recording.seed, recording.form) = (options.seconds, options.seed, form)
+    (recording.size, recording.depthSize) = (size, depthSize)
+    try recording.write(to: options.output)
+    standardOutput(options.output)
+  }
+}
+
 extension SimulatedFolder.Layout: ExpressibleByArgument {}
+extension SimulatedMCAP.Form: ExpressibleByArgument {}
 extension SimulatedTransforms.Form: ExpressibleByArgument {}
 extension SimulatedTransforms.Quirk: ExpressibleByArgument {}
 extension SimulatedRecord3D.Form: ExpressibleByArgument {}

@@ -25,7 +25,8 @@ struct SimulateCommand: ParsableCommand {
       """,
     subcommands: [
       SimulateSession.self, SimulateBundle.self, SimulateMovie.self, SimulateStrayScan.self, SimulateRecord3D.self, SimulateScannerApp.self,
-      SimulatePolycam.self, SimulateIPhUMI.self, SimulateTransforms.self, SimulateFolder.self, SimulateApp<SimulatedAnySense>.self,
+      SimulatePolycam.self, SimulateIPhUMI.self, SimulateTransforms.self, SimulateFolder.self, SimulateMCAP.self,
+      SimulateApp<SimulatedAnySense>.self,
       SimulateApp<SimulatedARKitScenes>.self, SimulateApp<SimulatedSpectacularRec>.self, SimulateApp<SimulatedOpenCamera>.self,
       SimulateDevice.self, SimulateCamera.self,
     ])

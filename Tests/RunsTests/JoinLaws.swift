@@ -56,7 +56,7 @@ import TestSupport
     #expect(Self.takes.count == Self.readerCount)
     #expect(
       Set(known.map { type(of: $0.reader).name }) == [
-        "anysense", "folder", "iphumi", "slow-motion-video", "stack-session", "stray-scanner",
+        "anysense", "folder", "iphumi", "mcap", "slow-motion-video", "stack-session", "stray-scanner",
       ])
   }
 

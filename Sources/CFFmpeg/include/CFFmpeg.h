@@ -19,16 +19,23 @@ static inline int cffmpeg_denied(void) { return AVERROR(EACCES); }
 static inline int cffmpeg_io(void) { return AVERROR(EIO); }
 static inline int64_t cffmpeg_no_time(void) { return AV_NOPTS_VALUE; }
 
-// Counts the errors that a decoder logs, because some damage is reported in no other way. `opaque` of its context points to the count.
-// Nothing is printed.
+// What a decoder logs, because some damage is reported in no other way. `opaque` of its context points to this.
+struct cffmpeg_log {
+  int errors;
+  // Whether a frame that is missing before another one is an error, too, as in a stream without an index. H.264 numbers its frames; FFmpeg puts
+  // a copy in place of one that is missing, and says so for debugging only.
+  int counts_gaps;
+};
+
+// Counts errors. Nothing is printed.
 static inline void cffmpeg_count_errors(void *source, int level, const char *format, va_list arguments) {
-  (void)format;
   (void)arguments;
-  if (level > AV_LOG_ERROR || !source) return;
+  int is_gap = level == AV_LOG_DEBUG && strncmp(format, "Frame num gap", 13) == 0;
+  if ((level > AV_LOG_ERROR && !is_gap) || !source) return;
   const AVClass *class = *(const AVClass **)source;
   if (class != avcodec_get_class()) return;
-  int *count = (int *)((AVCodecContext *)source)->opaque;
-  if (count) ++*count;
+  struct cffmpeg_log *log = (struct cffmpeg_log *)((AVCodecContext *)source)->opaque;
+  if (log && (!is_gap || log->counts_gaps)) ++log->errors;
 }
 static inline void cffmpeg_quieten(void) { av_log_set_callback(cffmpeg_count_errors); }
 

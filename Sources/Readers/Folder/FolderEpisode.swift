@@ -118,39 +118,11 @@ struct FolderEpisode {
   /// Adds the pose of each row, and drops rows without one.
   func addPoses(_ pose: FolderDescription.Pose, _ episode: inout Episode, gap: Int64) throws {
     let rows = try PoseRows(pose, inputs, limit: limit, notes)
-    let frames = episode.frames.timestamps
-    let found = frames.map { rows.pose(at: $0, limit: gap) }
-    let posed = found.indices.filter { found[$0] != nil }
-    guard !posed.isEmpty else {
-      throw TakeFailure(
-        .posesMissing,
-        "no image is between two poses at most \(Double(gap) / 1e9) s away: images are \(Timestamp.span(frames)), poses \(Timestamp.span(rows.trajectory.times)); their units or clocks differ, or max-pose-gap is too small",
-        file: rows.file)
-    }
-    if posed.count < frames.count {
-      notes.add(
-        .poseMissing, "images that are not between two poses at most \(Double(gap) / 1e9) s away (max-pose-gap) have no row",
-        file: rows.file,
-        count: frames.count - posed.count)
-      episode = episode.keeping(posed, dropping: FindingCode.poseMissing.rawValue)
-    }
-    let poses = found.compactMap(\.self)
-    var list = try PoseList(
-      zip(poses, episode.frames.timestamps).enumerated().map { PoseList.Entry(number: Int64($0), timestamp: $1.1, pose: $1.0) },
-      file: rows.file,
-      number: "the images", notes: notes)
-    list.what = "images"
-    guard let quality = list.quality(of: poses, at: episode.frames.timestamps, isMetric: rows.frame.unit.isMetric, notes) else { return }
-    episode.frames.quality = quality
-    if rows.frame.unit == .arbitrary {
+    let posed = PosedRows(frame: rows.frame, clock: clock, file: rows.file, times: rows.trajectory.times, gap: gap)
+    try posed.add(to: &episode, notes) { rows.pose(at: $0, limit: gap) }
+    if episode.streams[.pose] != nil, rows.frame.unit == .arbitrary {
       notes.add(.scaleArbitrary, "the description says that the unit of the poses is arbitrary", file: rows.file)
     }
-    episode.streams[.pose] = SampleStream(
-      spec: StreamSpec(kind: .pose(rows.frame), type: .float32, shape: [7], unit: rows.frame.unit.rawValue, clock: clock),
-      source: VectorSource(poses), timestamps: episode.frames.timestamps, sourceIndex: episode.frames.sourceIndex,
-      rows: poses.indices.rows)
-    episode.cameras[.phone]?.pose = .pose
-    episode.details["trajectory"] = ["poses": JSONValue(rows.trajectory.times.count), "method": "linear positions, slerp"]
   }
 
   // MARK: Other cameras and depth
@@ -163,8 +135,9 @@ struct FolderEpisode {
       timed.noteMissing(.imageMissing, notes)
       let files = timed.ordered(notes)
       let entries = files.map(\.entry)
-      let size = try ImageFiles.size(of: entries, in: inputs, limit: maxImageSide)
-      let source = ImageFiles(inputs: inputs, entries: entries, size: size, limit: maxImageSide, keepsMetadata: options.keepLocation)
+      let size = try ImageFiles.size(of: FileSamples(inputs: inputs, entries: entries), limit: maxImageSide)
+      let source = ImageFiles(
+        samples: FileSamples(inputs: inputs, entries: entries), size: size, limit: maxImageSide, keepsMetadata: options.keepLocation)
       let camera = camera(images.camera, size)
       var spec = StreamSpec(
         raster: Raster(camera: images.camera, size: size, covering: camera.size), kind: .image, type: .uint8, channels: 3,
@@ -257,7 +230,7 @@ struct FolderEpisode {
     }
     episode.streams[described.name] = numbers.stream(
       unit: described.unit, clock: clock, columns: table.headings.isEmpty ? nil : columns.map(table.name),
-      in: InputOrigin(inputs: inputs, entry: table.entry), file: table.path, notes)
+      in: .text(.line, InputOrigin(inputs: inputs, entry: table.entry)), file: table.path, notes)
   }
 
   /// The readings of an IMU in m/s² and rad/s.
@@ -285,12 +258,12 @@ struct FolderEpisode {
       try read(gyroTable, imu.part.gyro, "imu.gyro", [gyro, gyro, gyro]) { sensors.add(.gyroscope, $0, $1, from: $2) }
       readings = sensors.table(other.path, notes)
       return readings.stream(
-        clock: clock, file: other.path, in: InputOrigin(inputs: inputs, entry: gyroTable.entry), .line, notes: notes)
+        clock: clock, file: other.path, in: .text(.line, InputOrigin(inputs: inputs, entry: gyroTable.entry)), notes: notes)
     }
     try read(table, imu.part.accel + imu.part.gyro, "imu", [accel, accel, accel, gyro, gyro, gyro]) { time, numbers, line in
       if let time, numbers.count == 6 { readings.add(time, numbers.map { Float($0) }, from: line) } else { readings.skip() }
     }
     readings.noteGravity(table.path, notes)
-    return readings.stream(clock: clock, file: table.path, in: InputOrigin(inputs: inputs, entry: table.entry), .line, notes: notes)
+    return readings.stream(clock: clock, file: table.path, in: .text(.line, InputOrigin(inputs: inputs, entry: table.entry)), notes: notes)
   }
 }

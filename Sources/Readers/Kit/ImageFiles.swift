@@ -3,14 +3,41 @@ import Media
 import Model
 import Steps
 
-/// Color images of one size in files, each a JPEG or a PNG by its first bytes.
+/// The places of encoded samples: files of the take, or parts of one. Any thread may read.
+protocol SampleBytes: Sendable {
+  var count: Int { get }
+  /// Whether all are JPEG images, as far as their names or formats say.
+  var areJPEG: Bool { get }
+  /// The file of a sample, and the place in it, for messages.
+  func place(of sample: Int) -> (file: String, field: String?)
+  /// Replaces `bytes` by a sample. Throws `SampleFailure` with this code where only the sample is unavailable.
+  func read(_ sample: Int, hasher: SHA256, as code: FindingCode, into bytes: inout [UInt8]) throws
+  func origin(of sample: Int) throws -> SampleOrigin
+}
+
+/// Files of a take, each a sample.
+struct FileSamples: SampleBytes {
+  let inputs: TakeInputs
+  /// Entries of `inputs`.
+  let entries: [Int]
+
+  var count: Int { entries.count }
+  var areJPEG: Bool { !entries.contains { inputs.entries[$0].path.lowercased().hasSuffix(".png") } }
+  func place(of sample: Int) -> (file: String, field: String?) { (inputs.entries[entries[sample]].path, nil) }
+
+  func read(_ sample: Int, hasher: SHA256, as code: FindingCode, into bytes: inout [UInt8]) throws {
+    try inputs.readSample(entries[sample], limit: ImageFiles.byteLimit, hasher: hasher, as: code, into: &bytes)
+  }
+
+  func origin(of sample: Int) throws -> SampleOrigin { try InputOrigin(inputs: inputs, entry: entries[sample])() }
+}
+
+/// Color images of one size, each a JPEG or a PNG by its first bytes.
 struct ImageFiles: SampleSource {
   /// Byte limit that even an image of the greatest allowed size stays below.
   static let byteLimit = 1 << 28
 
-  let inputs: TakeInputs
-  /// Entries of `inputs`.
-  let entries: [Int]
+  let samples: any SampleBytes
   /// Image size, according to the headers.
   let size: ImageSize
   /// Longest side that is decoded, in pixels.
@@ -20,29 +47,30 @@ struct ImageFiles: SampleSource {
 
   var access: SampleAccess { .random }
 
-  /// `jpeg` where the names say that all are.
-  var encoding: StreamSpec.ImageEncoding? {
-    entries.contains { inputs.entries[$0].path.lowercased().hasSuffix(".png") } ? nil : .jpeg
-  }
+  /// `jpeg` where all are.
+  var encoding: StreamSpec.ImageEncoding? { samples.areJPEG ? .jpeg : nil }
 
-  func origins(of sample: Int) throws -> [SampleOrigin] { [try InputOrigin(inputs: inputs, entry: entries[sample])()] }
+  func origins(of sample: Int) throws -> [SampleOrigin] { [try samples.origin(of: sample)] }
 
   func makeCursor(_ request: SampleRequest) throws -> any SampleCursor { try Cursor(source: self, request) }
 
   /// Size of the first image that can be decoded; an image of another size fails the take later. Throws when so many of the first images
   /// cannot be decoded that the take fails anyway.
-  static func size(of files: [Int], in inputs: TakeInputs, limit: Int) throws -> ImageSize {
+  static func size(of samples: any SampleBytes, limit: Int) throws -> ImageSize {
     let decoder = try ImageDecoder()
     var bytes: [UInt8] = [], pixels: [UInt8] = []
     var first: TakeFailure?
-    for file in files.prefix(files.count / 5 + 1) {
-      let path = inputs.entries[file].path
+    for sample in 0..<min(samples.count, samples.count / 5 + 1) {
+      let place = samples.place(of: sample)
       do {
-        try inputs.readSample(file, limit: byteLimit, hasher: SHA256(), as: .imageUndecodable, into: &bytes)
+        try samples.read(sample, hasher: SHA256(), as: .imageUndecodable, into: &bytes)
         return try bytes.withUnsafeBytes { bytes in
           let size = try decoder.size(of: bytes)
           guard max(size.width, size.height) <= limit else {
-            first = first ?? TakeFailure(.limit, "the image is \(size), over the limit of \(limit)x\(limit)", file: path)
+            first =
+              first
+              ?? TakeFailure(
+                .limit, "the image is \(size), over the limit of \(limit)x\(limit)", file: place.file, field: place.field)
             throw MediaError(call: "image header", message: "\(size) is over the limit of \(limit)x\(limit)")
           }
           // A damaged header can claim any size; an image that decodes is intact.
@@ -50,9 +78,12 @@ struct ImageFiles: SampleSource {
           return size
         }
       } catch let failure as SampleFailure {
-        first = first ?? .tooManyUndecodable(of: files.count, first: failure.finding)
+        first = first ?? .tooManyUndecodable(of: samples.count, first: failure.finding)
       } catch let error as MediaError {
-        first = first ?? .tooManyUndecodable(of: files.count, first: Finding(.imageUndecodable, "\(error)", file: path))
+        first =
+          first
+          ?? .tooManyUndecodable(
+            of: samples.count, first: Finding(.imageUndecodable, "\(error)", file: place.file, field: place.field))
       }
     }
     throw first ?? TakeFailure(.noFrames, "no image has a pose with its number")
@@ -79,37 +110,37 @@ struct ImageFiles: SampleSource {
     var size: ImageSize? { form == .encoded ? nil : JPEGDecoder.reduced(source.size, by: reduction) }
 
     func read(_ index: Int, into bytes: inout [UInt8]) throws {
-      let entry = source.entries[index]
-      let path = source.inputs.entries[entry].path
+      let place = source.samples.place(of: index)
       notes = []
-      try source.inputs.readSample(entry, limit: ImageFiles.byteLimit, hasher: hasher, as: .imageUndecodable, into: &file)
+      try source.samples.read(index, hasher: hasher, as: .imageUndecodable, into: &file)
       do {
-        if form == .decoded { try decode(into: &bytes, path) } else { try decode(into: &pixels, path) }
+        if form == .decoded { try decode(into: &bytes, place) } else { try decode(into: &pixels, place) }
         if form == .encoded, ImageDecoder.isPNG(file) {
           throw MediaError(call: "JPEG", message: "the file is a PNG image, whose name says JPEG")
         }
       } catch let error as MediaError {
-        throw SampleFailure(finding: Finding(.imageUndecodable, "\(error)", file: path))
+        throw SampleFailure(finding: Finding(.imageUndecodable, "\(error)", file: place.file, field: place.field))
       }
-      noteMetadata(path)
+      noteMetadata(place.file)
       guard form == .encoded else { return }
       if !source.keepsMetadata { JPEGMetadata.remove(from: &file) }
       swap(&file, &bytes)
     }
 
-    private func decode(into pixels: inout [UInt8], _ path: String) throws {
+    private func decode(into pixels: inout [UInt8], _ place: (file: String, field: String?)) throws {
       let image = try file.withUnsafeBytes { file in
         let found = try decoder.decode(file, reduction: reduction, expecting: source.size, limit: source.limit, into: &pixels)
         if found.size != source.size {
           // It belongs to another take, or, where only its header differs, is damaged.
           _ = try decoder.decode(file, reduction: 8, expecting: found.size, limit: source.limit, into: &pixels)
-          throw TakeFailure(.imageSizeChanged, "the image is \(found.size), the take's first is \(source.size)", file: path)
+          throw TakeFailure(
+            .imageSizeChanged, "the image is \(found.size), the take's first is \(source.size)", file: place.file, field: place.field)
         }
         return found
       }
       if image.isTransparent {
         notes.append(
-          Finding(.imageTransparent, "the image has transparent pixels; they are stored as on a black background", file: path))
+          Finding(.imageTransparent, "the image has transparent pixels; they are stored as on a black background", file: place.file))
       }
     }
 

@@ -63,15 +63,14 @@ struct InertialTable {
   mutating func skip() { skipped += 1 }
 
   /// The readings in ascending time, each time once; `nil` when there are none.
-  func stream(clock: Clock, file: String, in place: InputOrigin, _ kind: SampleOrigin.Record.Kind, notes: FindingCollector) -> SampleStream?
-  {
+  func stream(clock: Clock, file: String, in place: RecordOrigins.Place, notes: FindingCollector) -> SampleStream? {
     if skipped > 0 { notes.add(.imuUnusable, "readings that are not six finite numbers are skipped", file: file, count: skipped) }
     guard !times.isEmpty else { return nil }
     examine(file, notes)
     let order = SensorTimes(times, file: file, notes: notes).order
     return SampleStream(
       spec: StreamSpec(kind: .inertial, type: .float32, shape: [6], unit: "m/s^2, rad/s", clock: clock),
-      source: RecordOrigins(kind, order.map { Int(records[$0]) }, in: place)
+      source: RecordOrigins(order.map { Int(records[$0]) }, in: place)
         .source(width: 6, order.flatMap { values[($0 * 6)..<($0 * 6 + 6)] }),
       timestamps: order.map { times[$0] }, sourceIndex: order.map { places[$0] })
   }

@@ -27,17 +27,28 @@ struct RecordOrigins: Sendable {
     case any([Int32])
   }
 
-  private let kind: SampleOrigin.Record.Kind
+  /// Where records are looked up.
+  enum Place {
+    /// A text, up to the record.
+    case text(SampleOrigin.Record.Kind, InputOrigin)
+    /// A format that knows where its records are.
+    case found(@Sendable (_ record: Int) throws -> SampleOrigin?)
+  }
+
+  private let place: Place?
   private let numbers: Numbers
   private let count: Int
-  private let place: InputOrigin?
 
   /// Length of the text of a record that is shown, in bytes.
   private static let textLimit = 4096
 
   /// - Parameter records: The entry of each vector, from 0, or its line, from 1.
   init(_ kind: SampleOrigin.Record.Kind, _ records: [Int], in place: InputOrigin?) {
-    (self.kind, self.place, count) = (kind, place, records.count)
+    self.init(records, in: place.map { .text(kind, $0) })
+  }
+
+  init(_ records: [Int], in place: Place?) {
+    (self.place, count) = (place, records.count)
     let first = records.first ?? 0
     let ascend = records.enumerated().allSatisfy { $1 == first + $0 }
     numbers = ascend ? .ascending(from: first) : .any(records.map { Int32(clamping: $0) })
@@ -65,6 +76,10 @@ struct RecordOrigins: Sendable {
       case .ascending(let first): first + sample
       case .any(let all): Int(all[sample])
       }
+    guard case .text(let kind, let place) = place else {
+      guard case .found(let find) = place else { return nil }
+      return try find(number)
+    }
     var origin = try place()
     let found = try place.inputs.stream(place.entry, limit: .max) { read in
       kind == .line ? try RecordScan.line(number, read) : try RecordScan.entry(number, read)

@@ -33,7 +33,7 @@ struct NumberColumns {
   /// The lines in ascending time, each time once; notes numbers that floats do not hold.
   ///
   /// - Parameter columns: Their names, where they have any.
-  func stream(unit: String, clock: Clock, columns: [String]?, in place: InputOrigin, file: String, _ notes: FindingCollector)
+  func stream(unit: String, clock: Clock, columns: [String]?, in place: RecordOrigins.Place, file: String, _ notes: FindingCollector)
     -> SampleStream
   {
     if rounded > 0 {
@@ -49,7 +49,7 @@ struct NumberColumns {
     if let columns { spec.elements = columns }
     return SampleStream(
       spec: spec,
-      source: RecordOrigins(.line, order.map { lines[$0] }, in: place)
+      source: RecordOrigins(order.map { lines[$0] }, in: place)
         .source(width: width, order.flatMap { values[($0 * width)..<(($0 + 1) * width)] }),
       timestamps: order.map { times[$0] }, sourceIndex: order.map { Int64($0) })
   }

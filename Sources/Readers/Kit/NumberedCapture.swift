@@ -52,8 +52,9 @@ struct NumberedCapture {
     let join = try FrameJoin(poses: posed, images: images, in: imagePlace, causes: imageCauses, notes: notes)
     let rows = join.rows.map { posed.entries[$0] }
     let entries = rows.compactMap { images[$0.number] }
-    let size = try ImageFiles.size(of: entries, in: inputs, limit: maxImageSide)
-    let source = ImageFiles(inputs: inputs, entries: entries, size: size, limit: maxImageSide, keepsMetadata: keepsLocation)
+    let size = try ImageFiles.size(of: FileSamples(inputs: inputs, entries: entries), limit: maxImageSide)
+    let source = ImageFiles(
+      samples: FileSamples(inputs: inputs, entries: entries), size: size, limit: maxImageSide, keepsMetadata: keepsLocation)
     var camera = camera(images: size, rows)
 
     var frames = Episode.Frames(timestamps: rows.map(\.timestamp), sourceIndex: rows.map { sourceNumber($0.number) }, clock: clock)

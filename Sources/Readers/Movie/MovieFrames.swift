@@ -12,10 +12,17 @@ struct MovieFrames: SampleSource {
   private let size: ImageSize
   private let movie: Movie
   private let file: String
-  /// The video's place among the inputs.
-  private let place: InputOrigin
+  private let place: Place
 
-  init(_ movie: Movie, file: String, place: InputOrigin, maxSeconds: Double) {
+  /// Where frames are among the inputs.
+  enum Place: Sendable {
+    /// In a video, which says where in it.
+    case file(InputOrigin)
+    /// Each by itself.
+    case found(@Sendable (_ frame: Int) throws -> SampleOrigin)
+  }
+
+  init(_ movie: Movie, file: String, place: Place, maxSeconds: Double) {
     (self.movie, self.file, self.place) = (movie, file, place)
     // Planes of the codec: 4:2:0 takes 1.5 values per pixel.
     let bytes = movie.size.width * movie.size.height * 3 / 2 * (movie.color.bits > 8 ? 2 : 1)
@@ -29,6 +36,13 @@ struct MovieFrames: SampleSource {
   var access: SampleAccess { .runs(runs, shared) }
 
   func origins(of sample: Int) throws -> [SampleOrigin] {
+    switch place {
+    case .found(let find): return [try find(sample)]
+    case .file(let place): return try origin(of: sample, in: place)
+    }
+  }
+
+  private func origin(of sample: Int, in place: InputOrigin) throws -> [SampleOrigin] {
     var origin = try place()
     guard let packet = try naming(file, { try movie.packet(ofSample: sample) }) else { return [] }
     (origin.range, origin.record) = (packet.bytes, SampleOrigin.Record(.packet, packet.number))

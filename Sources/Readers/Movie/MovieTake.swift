@@ -11,7 +11,7 @@ struct MovieTake {
   let rotation: Rotation90
   private(set) var findings: [Finding] = []
   private let options: VideoOptions
-  private let place: InputOrigin
+  private let place: MovieFrames.Place
 
   /// The slow-motion app's rates, to which a measured one is snapped when it is within 2 %.
   private static let rates = [60.0, 120, 240]
@@ -23,7 +23,7 @@ struct MovieTake {
     _ slice: FileSlice, file: String, at place: InputOrigin, options: VideoOptions, rotation choice: VideoRotation?,
     includesHidden: Bool = false, suspicion: (Movie) -> String? = { _ in nil }
   ) throws {
-    self.place = place
+    self.place = .file(place)
     movie = try naming(file) { try Movie(slice, limits: options.limits, includesHidden: includesHidden) }
     self.file = file
     self.options = options
@@ -52,6 +52,13 @@ struct MovieTake {
     rotation = wanted ?? .none
     noteAnomalies()
     notePrivateTags()
+  }
+
+  /// The frames of messages, whose times are not those of the video.
+  init(_ units: AccessUnits, file: String, options: VideoOptions, origin: @escaping @Sendable (Int) throws -> SampleOrigin) throws {
+    (place, self.file, self.options, rotation) = (.found(origin), file, options, .none)
+    movie = try naming(file) { try Movie(units, limits: options.limits) }
+    noteAnomalies()
   }
 
   /// Measured frame rate in Hz, by regression, to a millionth.

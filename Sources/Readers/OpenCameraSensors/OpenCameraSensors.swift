@@ -158,6 +158,6 @@ package struct OpenCameraSensors: Reader {
       }
     }
     return sensors.table(inputs.entries[gyro].path, notes).stream(
-      clock: .deviceUptime, file: inputs.entries[gyro].path, in: InputOrigin(inputs: inputs, entry: gyro), .line, notes: notes)
+      clock: .deviceUptime, file: inputs.entries[gyro].path, in: .text(.line, InputOrigin(inputs: inputs, entry: gyro)), notes: notes)
   }
 }

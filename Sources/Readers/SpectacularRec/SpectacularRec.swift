@@ -82,7 +82,7 @@ package struct SpectacularRec: Reader {
     episode.cameras[.phone] = try camera(log, timed.size, inputs, notes)
     try addDepth(log, timed.size, inputs, notes, &episode)
     episode.streams[.imu] = log.sensors.table(SpectacularLog.name, notes).stream(
-      clock: .deviceUptime, file: SpectacularLog.name, in: InputOrigin(inputs: inputs, entry: table), .line, notes: notes)
+      clock: .deviceUptime, file: SpectacularLog.name, in: .text(.line, InputOrigin(inputs: inputs, entry: table)), notes: notes)
     if log.hasLocation {
       notes.add(.locationRemoved, "there are positions of satellite navigation, which are never read", file: SpectacularLog.name)
     }

@@ -37,7 +37,7 @@ struct IMUFile {
     }
     count = table.count
     stream = table.stream(
-      clock: .phoneUnix, file: Self.name, in: InputOrigin(inputs: inputs, entry: file), .entry, notes: notes)
+      clock: .phoneUnix, file: Self.name, in: .text(.entry, InputOrigin(inputs: inputs, entry: file)), notes: notes)
     stream?.spec.sourceUnit = "g"
   }
 }

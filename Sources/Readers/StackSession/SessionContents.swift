@@ -30,7 +30,7 @@ struct SessionContents {
     metadata = try SessionMetadata(folder, limit: min(jsonLimit, Self.metadataLimit), notes: notes)
     poses = try Self.poses(folder, metadata, limit: jsonLimit, notes)
     images = folder.images.sorted { $0.key < $1.key }
-    size = try images.isEmpty ? nil : ImageFiles.size(of: images.map(\.value), in: inputs, limit: maxImageSide)
+    size = try images.isEmpty ? nil : ImageFiles.size(of: FileSamples(inputs: inputs, entries: images.map(\.value)), limit: maxImageSide)
     variant = SessionVariant(metadata, poses, folder, imageSize: size)
     imu = try folder.imu.map { try IMUFile(inputs, $0, limit: jsonLimit, notes: notes) }
   }

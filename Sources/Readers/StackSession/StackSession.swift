@@ -124,7 +124,8 @@ package struct StackSession: Reader {
       spec: StreamSpec(
         raster: Raster(size: size, covering: phone.size), kind: .image, type: .uint8, channels: 3, unit: "sRGB 0..255",
         clock: session.clock),
-      source: ImageFiles(inputs: session.inputs, entries: rows.images, size: size, limit: maxImageSide, keepsMetadata: keepLocation),
+      source: ImageFiles(
+        samples: FileSamples(inputs: session.inputs, entries: rows.images), size: size, limit: maxImageSide, keepsMetadata: keepLocation),
       timestamps: rows.frames.timestamps, sourceIndex: rows.frames.sourceIndex, rows: rows.frames.timestamps.indices.rows)
     stream.spec.sourceEncoding = .jpeg
     return stream

@@ -78,7 +78,7 @@ struct StreamTable {
     guard let header else { throw TakeFailure(.csvInvalid, "the file is empty; expected a header", file: path) }
     stream = numbers.stream(
       unit: "as recorded", clock: header.isUnix ? .phoneUnix : frameClock, columns: header.columns,
-      in: InputOrigin(inputs: inputs, entry: file),
+      in: .text(.line, InputOrigin(inputs: inputs, entry: file)),
       file: path, notes)
   }
 

@@ -212,7 +212,7 @@ package struct StrayScanner: Reader {
         file: Self.imuName)
     }
     readings.noteGravity(Self.imuName, notes)
-    return readings.stream(clock: .deviceUptime, file: Self.imuName, in: place, .line, notes: notes).map { (stream: $0, unit: unit) }
+    return readings.stream(clock: .deviceUptime, file: Self.imuName, in: .text(.line, place), notes: notes).map { (stream: $0, unit: unit) }
   }
 }
 

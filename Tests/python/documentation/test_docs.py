@@ -189,8 +189,8 @@ def test_the_table_of_reader_options_has_those_of_every_reader(takeset):
     for cells in [re.split(r" \| ", line.strip("| ")) for line in table.splitlines()[2:]]:
         everyone = {step["name"] for step in readers}
         named = named if cells[-1] == "as above" else everyone - {cells[-1][8:]} if cells[-1].startswith("all but ") else cells[-1].split(", ")
-        found |= {(name, cells[0].strip("`"), json.loads(cells[1].strip("`")), cells[3]) for name in named}
-    assert found == {(step["name"], one["name"], one["default"], one["help"]) for step in readers for one in step["options"]}
+        found |= {(name, cells[0].strip("`"), json.dumps(json.loads(cells[1].strip("`"))), cells[3]) for name in named}
+    assert found == {(step["name"], one["name"], json.dumps(one["default"]), one["help"]) for step in readers for one in step["options"]}
 
 
 def test_the_model_imports_no_other_target():

@@ -10,7 +10,7 @@ APPS = {
     "stray-scanner": ["--size", "240x180", "--depth-size", "64x48"], "record3d": ["--size", "180x240", "--depth-size", "48x64"],
     "3d-scanner-app": ["--size", "240x180", "--depth-size", "64x48", "--image-every", 3], "polycam": ["--size", "240x180", "--depth-size", "64x48"],
     "iphumi": ["--size", "240x180"], "anysense": ["--size", "180x240"], "transforms-json": ["--size", "240x180", "--depth-size", "64x48", "--quirk", "times"],
-    "folder": ["--size", "240x180", "--depth-size", "64x48"], "arkitscenes": ["--size", "240x180"], "spectacular-rec": ["--size", "240x180"], "opencamera-sensors": ["--size", "240x180"],
+    "folder": ["--size", "240x180", "--depth-size", "64x48"], "mcap": ["--size", "240x180", "--depth-size", "64x48", "--form", "bag"], "arkitscenes": ["--size", "240x180"], "spectacular-rec": ["--size", "240x180"], "opencamera-sensors": ["--size", "240x180"],
 }
 WITHOUT_CAMERA = {"anysense", "spectacular-rec", "opencamera-sensors"}
 

@@ -14,6 +14,7 @@ FORMATS = {
     "anysense": (["--seconds", 0.2, "--size", "48x64"], 0.2),
     "transforms-json": (["--seconds", 0.1, "--size", "64x48", "--depth-size", "8x6", "--quirk", "times"], 0.3),
     "folder": (["--seconds", 0.3, "--size", "64x48", "--depth-size", "8x6"], 0.1),
+    "mcap": (["--seconds", 0.3, "--size", "64x48", "--depth-size", "8x6", "--form", "bag"], 0.3),
     "opencamera-sensors": (["--seconds", 0.3, "--size", "128x72"], 0.3),
     "spectacular-rec": (["--seconds", 0.3, "--size", "128x96"], 0.2),
 }

@@ -1,10 +1,10 @@
-import Model
+package import Model
 
 /// A message of Foxglove's schemas in the encoding of Protocol Buffers.
 ///
 /// Source: foxglove.dev's schemas for Protobuf, and "Encoding" of Protocol Buffers' documentation.
-struct FoxgloveMessage {
-  private(set) var bytes: [UInt8] = []
+package struct FoxgloveMessage {
+  package private(set) var bytes: [UInt8] = []
 
   mutating func add(_ field: Int, _ text: String) { add(field, Array(text.utf8)) }
 
@@ -64,7 +64,7 @@ struct FoxgloveMessage {
     }
   }
 
-  static func image(_ file: [UInt8], format: String, frame: String, at time: Int64) -> [UInt8] {
+  package static func image(_ file: [UInt8], format: String, frame: String, at time: Int64) -> [UInt8] {
     fields {
       $0.add(1, Self.time(time))
       $0.add(2, file)
@@ -74,7 +74,7 @@ struct FoxgloveMessage {
   }
 
   /// A depth map in whole millimeters.
-  static func depth(_ values: [UInt16], size: ImageSize, frame: String, at time: Int64) -> [UInt8] {
+  package static func depth(_ values: [UInt16], size: ImageSize, frame: String, at time: Int64) -> [UInt8] {
     fields {
       $0.add(1, Self.time(time))
       $0.add(2, UInt32(size.width))
@@ -87,7 +87,7 @@ struct FoxgloveMessage {
   }
 
   /// - Parameter camera: With the origin at the outer corner of the top-left pixel; in the message, it is at the center of that pixel.
-  static func calibration(_ camera: Intrinsics, size: ImageSize, frame: String, at time: Int64) -> [UInt8] {
+  package static func calibration(_ camera: Intrinsics, size: ImageSize, frame: String, at time: Int64) -> [UInt8] {
     let (cx, cy) = (camera.cx - 0.5, camera.cy - 0.5)
     return fields {
       $0.add(1, Self.time(time))
@@ -100,7 +100,7 @@ struct FoxgloveMessage {
     }.bytes
   }
 
-  static func pose(_ pose: Pose, world: String, at time: Int64) -> [UInt8] {
+  package static func pose(_ pose: Pose, world: String, at time: Int64) -> [UInt8] {
     fields {
       $0.add(1, Self.time(time))
       $0.add(2, world)
@@ -113,7 +113,7 @@ struct FoxgloveMessage {
     }.bytes
   }
 
-  static func transform(_ pose: Pose, of child: String, in parent: String, at time: Int64) -> [UInt8] {
+  package static func transform(_ pose: Pose, of child: String, in parent: String, at time: Int64) -> [UInt8] {
     fields {
       $0.add(1, Self.time(time))
       $0.add(2, parent)
@@ -136,7 +136,7 @@ struct FoxgloveMessage {
 }
 
 /// A description of messages, with which a reader decodes them without knowing them: a `FileDescriptorSet`.
-struct FoxgloveSchema {
+package struct FoxgloveSchema {
   enum Field {
     case text, data, double, doubles, fixed
     case message(String)
@@ -153,22 +153,22 @@ struct FoxgloveSchema {
     }
   }
 
-  let name: String
-  let descriptor: [UInt8]
+  package let name: String
+  package let descriptor: [UInt8]
 
-  static let image = FoxgloveSchema("CompressedImage", [("data", .data), ("format", .text), ("frame_id", .text)])
-  static let depth = FoxgloveSchema(
+  package static let image = FoxgloveSchema("CompressedImage", [("data", .data), ("format", .text), ("frame_id", .text)])
+  package static let depth = FoxgloveSchema(
     "RawImage", [("width", .fixed), ("height", .fixed), ("encoding", .text), ("step", .fixed), ("data", .data), ("frame_id", .text)])
-  static let calibration = FoxgloveSchema(
+  package static let calibration = FoxgloveSchema(
     "CameraCalibration",
     [
       ("width", .fixed), ("height", .fixed), ("distortion_model", .text), ("D", .doubles), ("K", .doubles), ("R", .doubles),
       ("P", .doubles), ("frame_id", .text),
     ])
-  static let pose = FoxgloveSchema(
+  package static let pose = FoxgloveSchema(
     "PoseInFrame", [("frame_id", .text), ("pose", .message("Pose"))],
     using: [("Pose", [("position", .message("Vector3")), ("orientation", .message("Quaternion"))]), vector, quaternion])
-  static let transform = FoxgloveSchema(
+  package static let transform = FoxgloveSchema(
     "FrameTransform",
     [
       ("parent_frame_id", .text), ("child_frame_id", .text), ("translation", .message("Vector3")), ("rotation", .message("Quaternion")),

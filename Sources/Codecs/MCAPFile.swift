@@ -1,14 +1,12 @@
-import HDF5
-
-/// Writes an MCAP file front to back: messages in chunks without compression, each with an index, and a summary.
+/// Writes an MCAP file front to back: messages in chunks, each with an index, and a summary.
 ///
 /// Source: the format's specification at version 0 ("MCAP Format Specification", mcap.dev/spec).
-struct MCAPFile {
-  /// Bytes of messages after which a chunk ends. A message larger than that is a chunk by itself.
-  static let chunkBytes = 4 << 20
-  private static let magic: [UInt8] = [0x89, 0x4D, 0x43, 0x41, 0x50, 0x30, 0x0D, 0x0A]
+package struct MCAPFile {
+  /// The first and the last bytes of a file.
+  package static let magic: [UInt8] = [0x89, 0x4D, 0x43, 0x41, 0x50, 0x30, 0x0D, 0x0A]
 
-  private enum Kind: UInt8 {
+  /// Kinds of records.
+  package enum Kind: UInt8 {
     case header = 0x01
     case footer, schema, channel, message, chunk, messageIndex, chunkIndex, attachment, attachmentIndex, statistics, metadata
     case metadataIndex, summaryOffset, dataEnd
@@ -22,6 +20,8 @@ struct MCAPFile {
   }
 
   private let write: (UnsafeRawBufferPointer) throws -> Void
+  private let compression: ChunkCodec?
+  private let chunkBytes: Int
   private var offset: UInt64 = 0
   private var chunk = Chunk()
   private var schemas: [[UInt8]] = [], channels: [[UInt8]] = []
@@ -29,12 +29,18 @@ struct MCAPFile {
   private var counts: [UInt16: UInt64] = [:]
   private var first = UInt64.max, last: UInt64 = 0
 
-  /// - Parameter write: Appends bytes to the file.
-  init(library: String, _ write: @escaping (UnsafeRawBufferPointer) throws -> Void) throws {
-    self.write = write
+  /// - Parameters:
+  ///   - profile: The conventions that messages follow, such as `ros2`; empty for none.
+  ///   - chunkBytes: Bytes of messages after which a chunk ends. A message larger than that is a chunk by itself.
+  ///   - write: Appends bytes to the file.
+  package init(
+    library: String, profile: String = "", compression: ChunkCodec? = nil, chunkBytes: Int = 4 << 20,
+    _ write: @escaping (UnsafeRawBufferPointer) throws -> Void
+  ) throws {
+    (self.write, self.compression, self.chunkBytes) = (write, compression, chunkBytes)
     try append(Self.magic)
     var header = Bytes()
-    header.add("")  // no profile
+    header.add(profile)
     header.add(library)
     try append(.header, header.bytes)
   }
@@ -42,7 +48,7 @@ struct MCAPFile {
   // MARK: Schemas, channels and messages
 
   /// Adds a topic, before the first message. The number is that of its messages.
-  mutating func addChannel(_ topic: String, schema name: String, _ schema: [UInt8], schemaEncoding: String, encoding: String) throws
+  package mutating func addChannel(_ topic: String, schema name: String, _ schema: [UInt8], schemaEncoding: String, encoding: String) throws
     -> UInt16
   {
     var body = Bytes()
@@ -74,8 +80,8 @@ struct MCAPFile {
   /// - Parameters:
   ///   - logged: Time in nanoseconds by which viewers order messages.
   ///   - sequence: The number of the row.
-  mutating func addMessage(_ data: [UInt8], on channel: UInt16, sequence: Int, at logged: UInt64) throws {
-    if !chunk.records.isEmpty, chunk.records.count + data.count + 31 > Self.chunkBytes { try endChunk() }
+  package mutating func addMessage(_ data: [UInt8], on channel: UInt16, sequence: Int, at logged: UInt64) throws {
+    if !chunk.records.isEmpty, chunk.records.count + data.count + 31 > chunkBytes { try endChunk() }
     chunk.places[channel, default: []].append((logged, UInt64(chunk.records.count)))
     (chunk.first, chunk.last) = (min(chunk.first, logged), max(chunk.last, logged))
     var head = Bytes()
@@ -98,10 +104,11 @@ struct MCAPFile {
     head.add(chunk.first)
     head.add(chunk.last)
     head.add(size)
-    head.add(chunk.records.withUnsafeBytes { chunkChecksum($0) })
-    head.add("")  // no compression
-    head.add(size)
-    try append(.chunk, head.bytes, chunk.records)
+    head.add(chunk.records.withUnsafeBytes { ChunkCodec.checksum($0) })
+    head.add(compression?.rawValue ?? "")
+    let stored = try compression?.compress(chunk.records) ?? chunk.records
+    head.add(UInt64(stored.count))
+    try append(.chunk, head.bytes, stored)
     let indexStart = offset
     var offsets = Bytes()
     for (channel, places) in chunk.places.sorted(by: { $0.key < $1.key }) {
@@ -121,8 +128,8 @@ struct MCAPFile {
     index.add(UInt32(offsets.bytes.count))
     index.bytes += offsets.bytes
     index.add(offset - indexStart)
-    index.add("")
-    index.add(size)
+    index.add(compression?.rawValue ?? "")
+    index.add(UInt64(stored.count))
     index.add(size)
     chunkIndexes.append(index.bytes)
     (first, last) = (min(first, chunk.first), max(last, chunk.last))
@@ -132,7 +139,7 @@ struct MCAPFile {
   // MARK: Files beside the messages
 
   /// Adds a file, after the last message.
-  mutating func attach(_ data: [UInt8], named name: String, mediaType: String) throws {
+  package mutating func attach(_ data: [UInt8], named name: String, mediaType: String) throws {
     try endChunk()
     let time = first == .max ? 0 : first
     var body = Bytes()
@@ -142,7 +149,7 @@ struct MCAPFile {
     body.add(mediaType)
     body.add(UInt64(data.count))
     body.bytes += data
-    body.add(body.bytes.withUnsafeBytes { chunkChecksum($0) })
+    body.add(body.bytes.withUnsafeBytes { ChunkCodec.checksum($0) })
     var index = Bytes()
     index.add(offset)
     index.add(UInt64(body.bytes.count + 9))
@@ -156,7 +163,7 @@ struct MCAPFile {
   }
 
   /// Adds texts by name, after the last message.
-  mutating func addMetadata(_ name: String, _ texts: [String: String]) throws {
+  package mutating func addMetadata(_ name: String, _ texts: [String: String]) throws {
     try endChunk()
     var map = Bytes()
     for (key, value) in texts.sorted(by: { $0.key < $1.key }) {
@@ -178,7 +185,7 @@ struct MCAPFile {
   // MARK: The end
 
   /// Writes the summary.
-  mutating func finish() throws {
+  package mutating func finish() throws {
     try endChunk()
     var end = Bytes()
     end.add(UInt32(0))  // no checksum of all before
