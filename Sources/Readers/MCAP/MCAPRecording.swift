@@ -16,7 +16,7 @@ struct MCAPRecording {
   /// - Parameter named: The stream of each topic that is wanted; empty where the topics of known kinds are.
   init(_ log: MCAPLog, named: [String: StreamName], usesStamps: Bool, _ notes: FindingCollector) throws {
     self.log = log
-    var schemas: [Int: [UInt16: MCAPRecord.Schema]] = [:]
+    var schemas: [Int: [UInt16: DefinedSchema]] = [:]
     var channels: [Int: [UInt16: (topic: MCAPTopic, decoder: (any MessageDecoder)?)]] = [:]
     var byName: [String: MCAPTopic] = [:]
     var (topics, metadata, isOwn): ([MCAPTopic], [String: [String: String]], Bool) = ([], [:], false)
@@ -26,7 +26,7 @@ struct MCAPRecording {
       case .metadata(let record): metadata[record.name] = record.texts
       case .schema(let schema):
         // Files repeat what they define; a second one of the same number would be damage.
-        if schemas[file]?[schema.id] == nil { schemas[file, default: [:]][schema.id] = schema }
+        if schemas[file]?[schema.id] == nil { schemas[file, default: [:]][schema.id] = DefinedSchema(schema) }
       case .channel(let channel):
         guard channels[file]?[channel.id] == nil else { return }
         let schema = schemas[file]?[channel.schema]
@@ -53,10 +53,10 @@ struct MCAPRecording {
     (self.topics, self.metadata, self.isOwn) = (topics, metadata, isOwn)
   }
 
-  private static func topic(_ channel: MCAPRecord.Channel, _ schema: MCAPRecord.Schema?, _ named: [String: StreamName], isOwn: Bool)
+  private static func topic(_ channel: MCAPRecord.Channel, _ schema: DefinedSchema?, _ named: [String: StreamName], isOwn: Bool)
     -> MCAPTopic
   {
-    var kind = schema.flatMap { TopicKind(schema: $0.name) }
+    var kind = schema.flatMap { TopicKind(schema: $0.schema.name) }
     let isNamed = named[channel.topic] != nil
     if kind == nil, isNamed {
       // Messages of any name will do that have the fields.
@@ -75,7 +75,7 @@ struct MCAPRecording {
     }
     let isTaken = named.isEmpty && (!isOwn || ownName(channel.topic, kind) != nil)
     let isWanted = isTaken || isNamed || kind == .calibration || kind == .transforms && channel.topic.hasSuffix(Self.constant)
-    let topic = MCAPTopic(channel, schema, kind, isWanted: isWanted)
+    let topic = MCAPTopic(channel, schema?.schema, kind, isWanted: isWanted)
     topic.problem = problem
     return topic
   }
@@ -116,7 +116,7 @@ struct MCAPRecording {
           let option = group.name == "numbers" ? Self.name(of: found[0].name) : group.name
           throw TakeFailure(
             .topicsAmbiguous,
-            "\(found[0].name.onOneLine) and \(found[1].name.onOneLine) have \(group.what)\(found.count > 2 ? ", and \(found.count - 2) more topics" : ""); the option topics says which is which, as in topics: {\(option): \(found[0].name.onOneLine)}",
+            "\(found[0].name.onOneLine) and \(found[1].name.onOneLine) have \(group.what)\(found.count > 2 ? ", and \(found.count - 2) more topics" : ""); the option topics says which is which, as in topics: {\(option): \(found[0].name.onOneLine)}; the topics are \(described)",
             file: log.files[0].path)
         }
         if let topic = found.first { try Self.add(group.name == "numbers" ? Self.name(of: topic.name) : group.name, topic, to: &streams) }
@@ -130,12 +130,20 @@ struct MCAPRecording {
       if let first = missing.first {
         throw TakeFailure(
           .topicMissing,
-          "there is no topic \(first.key.onOneLine) for \(first.value); there are \(topics.prefix(12).map(\.name.onOneLine).joined(separator: ", "))\(topics.count > 12 ? " and \(topics.count - 12) more" : "")",
+          "there is no topic \(first.key.onOneLine) for \(first.value); the topics are \(described)",
           file: log.files[0].path)
       }
     }
     streams.images.sort { $0.name < $1.name }
     return streams
+  }
+
+  /// The topics and what they are, for messages.
+  private var described: String {
+    let words = topics.prefix(20).map { topic in
+      "\(topic.name.onOneLine) (\(topic.isImages && topic.isDepth ? "depth" : topic.kind?.rawValue ?? topic.schema.onOneLine)\(topic.rate.map { ", \(($0 * 100).rounded() / 100) Hz" } ?? ""))"
+    }
+    return words.joined(separator: ", ") + (topics.count > 20 ? " and \(topics.count - 20) more" : "")
   }
 
   /// The stream that a topic of Takeset's own files is, which is named by it: `/wrist/image` is `wrist_image`.

@@ -30,6 +30,8 @@ final class MCAPTopic {
   /// Messages whose own time is 0.
   private(set) var unstamped = 0
   private var unstampedPlaces: [Int] = []
+  /// Whether the message that is being read is one of these.
+  private var isUnstamped = false
 
   // What messages say, one element for each that is read; the number of each among those of the topic.
   private(set) var times: [Timestamp] = []
@@ -68,6 +70,7 @@ final class MCAPTopic {
     logged = messages == 0 ? (message.logged, message.logged) : (min(logged.first, message.logged), max(logged.last, message.logged))
     guard isWanted, let kind else { return }
     do {
+      isUnstamped = false
       guard let decoder else { throw MessageFault(problem ?? "its encoding is not read") }
       let fields = try decoder.decode(message.data)
       for slot in kind.needed where fields[slot] == nil { throw MessageFault("it lacks a field of a \(kind.rawValue)") }
@@ -79,6 +82,10 @@ final class MCAPTopic {
         }
       }
       try add(fields, kind, at: time, message, usesStamps: usesStamps)
+      if isUnstamped {
+        unstamped += 1
+        unstampedPlaces.append(times.count)
+      }
       times.append(time)
       numbers.append(messages)
     } catch {
@@ -91,10 +98,7 @@ final class MCAPTopic {
   private func time(_ fields: [MessageValue?], _ logged: UInt64, usesStamps: Bool) throws -> Timestamp {
     if usesStamps, let stamp = try Self.stamp(fields) {
       if stamp != 0 { return Timestamp(nanoseconds: stamp) }
-      if logged != 0 {
-        unstamped += 1
-        unstampedPlaces.append(times.count)
-      }
+      isUnstamped = logged != 0
     }
     guard logged < 4_000_000_000_000_000_000 else { throw MessageFault("it was logged at \(logged) ns") }
     return Timestamp(nanoseconds: Int64(logged))
@@ -182,8 +186,7 @@ final class MCAPTopic {
     if kind == .raw {
       let found = try RawLayout(fields, bytes: count)
       guard layout == nil || layout == found else {
-        throw MessageFault(
-          "it is \(found.size) as \(found.encoding), the first \(layout?.size.description ?? "") as \(layout?.encoding ?? "")")
+        throw MessageFault("it is \(found.words), the first \(layout?.words ?? "")")
       }
       layout = found
     }
@@ -267,7 +270,9 @@ final class MCAPTopic {
       if kind == .numbers, case .text(let text)? = fields[Slot.unit] { unit = text }
     }
     guard values.count == width, found == names else {
-      throw MessageFault("it has \(values.count) numbers\(found == names ? "" : " of other names"), the first \(width ?? 0)")
+      throw MessageFault(
+        "it has \(values.count) numbers\(found == names ? "" : " (\(found.prefix(8).joined(separator: ", ").onOneLine))"), the first \(width ?? 0) (\(names.prefix(8).joined(separator: ", ").onOneLine))"
+      )
     }
     for value in values { columns?.add(value) }
     columns?.endLine(messages, at: time)

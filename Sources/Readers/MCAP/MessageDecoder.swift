@@ -36,21 +36,31 @@ protocol MessageDecoder {
   func decode(_ message: UnsafeRawBufferPointer) throws -> [MessageValue?]
 }
 
+/// A definition that is understood once for all channels that have it.
+final class DefinedSchema {
+  let schema: MCAPRecord.Schema
+  private(set) lazy var types: Result<MessageTypes, any Error> = Result {
+    schema.encoding == "protobuf"
+      ? try MessageTypes(descriptors: schema.data)
+      : try MessageTypes(ros: String(decoding: schema.data, as: UTF8.self), name: schema.name)
+  }
+
+  init(_ schema: MCAPRecord.Schema) { self.schema = schema }
+}
+
 enum MessageDecoders {
   /// A decoder for messages of a channel. Throws `MessageFault` where their encoding or definition is not understood.
-  static func make(_ channel: MCAPRecord.Channel, _ schema: MCAPRecord.Schema?, _ wanted: WantedFields) throws -> any MessageDecoder {
-    switch (channel.encoding, schema?.encoding) {
+  static func make(_ channel: MCAPRecord.Channel, _ schema: DefinedSchema?, _ wanted: WantedFields) throws -> any MessageDecoder {
+    switch (channel.encoding, schema?.schema.encoding) {
     case ("json", _): return JSONMessageDecoder(wanted)
     case ("protobuf", "protobuf"):
-      guard let schema else { break }
-      return try ProtobufDecoder(MessageTypes(descriptors: schema.data), schema.name, wanted)
+      if let schema { return try ProtobufDecoder(schema.types.get(), schema.schema.name, wanted) }
     case ("cdr", "ros2msg"):
-      guard let schema else { break }
-      return try CDRDecoder(MessageTypes(ros: String(decoding: schema.data, as: UTF8.self), name: schema.name), schema.name, wanted)
+      if let schema { return try CDRDecoder(schema.types.get(), schema.schema.name, wanted) }
     default: break
     }
     throw MessageFault(
-      "messages are encoded as \(channel.encoding.onOneLine.prefix(40)) by definitions as \((schema?.encoding ?? "none").onOneLine.prefix(40)); protobuf, json, and cdr by ros2msg are read"
+      "messages are encoded as \(channel.encoding.onOneLine.prefix(40)) by definitions as \((schema?.schema.encoding ?? "none").onOneLine.prefix(40)); protobuf, json, and cdr by ros2msg are read"
     )
   }
 }

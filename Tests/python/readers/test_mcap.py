@@ -383,6 +383,17 @@ def test_a_time_of_0_gives_that_of_logging(takeset, tmp_path):
     assert absolute(meta).tolist() == [at(n) for n in range(5)] and finding(entry, "stamps-missing")["count"] == 5
 
 
+def test_a_message_that_cannot_be_read_has_no_part_in_times_of_0(takeset, tmp_path):
+    recording = FoxgloveRecording(tmp_path / "take.mcap")
+    for number in range(12):
+        stamp = 0 if number in (3, 4) else number * PERIOD + 10**9
+        data = b"" if number == 3 else jpeg(number)
+        recording.add("/cam/image", recording.stamped(CompressedImage_pb2.CompressedImage(data=data, format="jpeg", frame_id="c"), stamp), at(number))
+    recording.finish()
+    _, demo, _ = converted(takeset, tmp_path / "take.mcap", tmp_path / "out")
+    assert [frame_code(found) for found in demo["obs/camera_image"][:]] == [0, 1, 2, *range(5, 12)]
+
+
 def test_messages_in_another_order_are_sorted(takeset, tmp_path):
     recording = FoxgloveRecording(tmp_path / "take.mcap")
     for number in [0, 1, 3, 2, 4, 4, 5, 6]:
@@ -442,7 +453,7 @@ def test_two_topics_of_a_kind_need_the_option(takeset, tmp_path):
         recording.depth(number, "/wrist/depth")
     recording.finish()
     found = failure(takeset, tmp_path / "take.mcap", tmp_path / "none")
-    assert found["code"] == "topics-ambiguous" and all(word in found["message"] for word in ("/front", "/wrist", "topics: {"))
+    assert found["code"] == "topics-ambiguous" and all(word in found["message"] for word in ("/front", "/wrist", "topics: {", "/wrist/depth (depth, 30.0 Hz)"))
     _, demo, meta = converted(takeset, tmp_path / "take.mcap", tmp_path / "named", "topics: {camera_image: /front, wrist_image: /wrist, wrist_depth: /wrist/depth}")
     assert [frame_code(found) for found in demo["obs/camera_image"][:]] == list(range(4))
     assert set(demo["obs"]) >= {"camera_image", "wrist_image", "wrist_depth"} and meta["wrist_image" if "wrist_image" in meta else "timestamp_ns"] is not None
