@@ -91,6 +91,8 @@ let package = Package(
       swiftSettings: settings),
     .target(
       name: "Documents", dependencies: ["Evidence", "Exports", "Loaders", "Model", "Runs", "Steps"],
+      // For its input, and no use.
+      exclude: ["Recipes/mcap.yaml"],
       resources: ["act", "diffusion-policy", "lerobot", "nerf", "robomimic", "server", "umi-bimanual"].map {
         .embedInCode("Recipes/\($0).yaml")
       } + [.embedInCode("gripper_width.py")],
