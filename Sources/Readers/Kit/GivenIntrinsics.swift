@@ -35,14 +35,15 @@ enum GivenIntrinsics: Equatable {
     }
   }
 
-  /// Returns the fault of a camera model, by its name in COLMAP, nerfstudio or OpenCV, for pixels that have directions by four numbers;
+  /// Returns the fault of a camera model, by its name in COLMAP, nerfstudio, OpenCV or ROS, for pixels that have directions by four numbers;
   /// `nil` for a pinhole, with or without distortion. A name that is not known may be anything.
   static func problem(ofModel name: String) -> String? {
     let plain = name.uppercased().filter(\.isLetter)
     return pinholes.contains(plain) ? nil : "the camera model is \(name), and a pinhole has other directions for the same numbers"
   }
   private static let pinholes: Set<String> = [
-    "PINHOLE", "SIMPLEPINHOLE", "PERSPECTIVE", "OPENCV", "FULLOPENCV", "SIMPLERADIAL", "RADIAL", "BROWNCONRADY", "THINPRISM",
+    "PINHOLE", "SIMPLEPINHOLE", "PERSPECTIVE", "OPENCV", "FULLOPENCV", "SIMPLERADIAL", "RADIAL", "BROWNCONRADY", "THINPRISM", "PLUMBBOB",
+    "RATIONALPOLYNOMIAL",
   ]
 }
 

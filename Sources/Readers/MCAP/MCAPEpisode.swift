@@ -22,7 +22,7 @@ struct MCAPEpisode {
   mutating func episode(id: String) throws -> Episode {
     guard let main = streams.images.first(where: { $0.name == .image })?.topic else {
       let images = recording.topics.filter(\.isImages).map(\.name.onOneLine)
-      if let damage = notes.findings.first(where: { $0.code == .messagesUnreadable }) {
+      if images.isEmpty, let damage = notes.findings.first(where: { $0.code == .messagesUnreadable }) {
         throw TakeFailure(.noFrames, "no message with an image can be read; \(damage.message)", file: file)
       }
       throw TakeFailure(
@@ -50,7 +50,9 @@ struct MCAPEpisode {
     }
     episode.dates = Day.dates(name: id, date)
     if order.count < main.times.count {
-      episode.dropped.append(Episode.Dropped(reason: FindingCode.timeNotAscending.rawValue, count: main.times.count - order.count))
+      // Images are left out for their times alone, frames of a video for those that they are differences to.
+      let reason = main.kind == .video ? FindingCode.imageMissing : .timeNotAscending
+      episode.dropped.append(Episode.Dropped(reason: reason.rawValue, count: main.times.count - order.count))
     }
 
     try addPoses(to: &episode, images: main)
@@ -270,6 +272,10 @@ struct MCAPEpisode {
       notes.add(
         .intrinsicsAbsent, "no calibration is recorded for \(topic.name.onOneLine), so the pixels of \(name) have no directions", file: file
       )
+      return Camera(size: size)
+    }
+    if let problem = calibration.lens.flatMap(GivenIntrinsics.problem) {
+      notes.add(.intrinsicsUnusable, "\(calibration.name.onOneLine): \(problem)", file: file)
       return Camera(size: size)
     }
     if calibration.hasDistortion {

@@ -40,6 +40,8 @@ final class MCAPTopic {
   private(set) var poses: [Pose] = []
   private(set) var calibrations: [Calibration] = []
   private(set) var hasDistortion = false
+  /// The name of the lens's model; `nil` where its calibrations name none.
+  private(set) var lens: String?
   private(set) var readings = InertialTable()
   private(set) var columns: NumberColumns?
   private(set) var names: [String] = []
@@ -205,6 +207,7 @@ final class MCAPTopic {
       case .number(let height)? = fields[Slot.height], (1...65_535).contains(width), (1...65_535).contains(height)
     else { throw MessageFault("it has no matrix of 9 numbers and no size") }
     if case .numbers(let lens)? = fields[Slot.distortion], lens.contains(where: { abs($0) > 1e-9 }) { hasDistortion = true }
+    if case .text(let model)? = fields[Slot.model], !model.isEmpty { lens = String(model.onOneLine.prefix(40)) }
     func whole(_ slot: Int) -> Int { if case .number(let number)? = fields[slot], (0...65_535).contains(number) { Int(number) } else { 0 } }
     var size = ImageSize(width: Int(width), height: Int(height))
     // Images may be a part of the sensor's, and of fewer pixels: numbers are of all of it.

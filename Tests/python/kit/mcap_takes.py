@@ -148,9 +148,9 @@ class ROSRecording:
         time = at(number)
         self.add(topic, "sensor_msgs/msg/CompressedImage", {"header": self.header(time, frame), "format": "jpeg", "data": jpeg(number)}, time, **options)
 
-    def info(self, number, topic="/cam/camera_info", frame="camera", k=K, d=()):
+    def info(self, number, topic="/cam/camera_info", frame="camera", k=K, d=(), model="plumb_bob"):
         message = {
-            "header": self.header(at(number), frame), "height": SIZE[1], "width": SIZE[0], "distortion_model": "plumb_bob", "d": list(d), "k": k,
+            "header": self.header(at(number), frame), "height": SIZE[1], "width": SIZE[0], "distortion_model": model, "d": list(d), "k": k,
             "r": [1.0, 0, 0, 0, 1, 0, 0, 0, 1], "p": [0.0] * 12, "binning_x": 0, "binning_y": 0,
             "roi": {"x_offset": 0, "y_offset": 0, "height": 0, "width": 0, "do_rectify": False},
         }

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 from foxglove_schemas_protobuf import CompressedImage_pb2
 from images import frame_code
+from mcap.reader import make_reader
 from mcap.writer import CompressionType, IndexType, Writer
+from mcap_protobuf.decoder import DecoderFactory
+from mcap_ros2.decoder import DecoderFactory as ROSDecoderFactory
 from mcap_takes import (
     COMPRESSIONS, PERIOD, START, FoxgloveRecording, ROSRecording, at, depth, foxglove, image, jpeg, pose, ros,
 )
@@ -332,6 +335,8 @@ def test_compressed_video_is_decoded_frame_by_frame(takeset, tmp_path, codec):
         entry, demo, meta = converted(takeset, recorded(f"{name}.mcap", [n for n in range(frames) if n not in lost]), tmp_path / name)
         left = [n for n in range(frames) if n not in expected]
         assert [frame_code(found) for found in demo["obs/camera_image"][:]] == left and absolute(meta).tolist() == [at(n) for n in left]
+        (step,) = (step for step in entry["steps"] if step.get("dropped"))
+        assert step["dropped"] == [{"reason": "image-missing", "count": len(expected) - len(lost)}]
 
 
 def test_messages_of_any_name_will_do_that_have_the_fields(takeset, tmp_path):
@@ -520,10 +525,15 @@ def test_transforms_give_the_pose_of_the_camera(takeset, tmp_path):
 
 def test_odometry_of_a_body_is_moved_to_the_camera(takeset, tmp_path):
     mount = ([0.1, -0.2, 0.3], Rotation.from_euler("xyz", [-90, 5, -90], degrees=True).as_quat().tolist())
-    for static in True, False:
+    for static in "child", "sibling", "none":
         recording = ROSRecording(tmp_path / f"{static}.mcap")
-        if static:
+        if static == "child":
             recording.transform("base", "camera", START, *mount, topic="/tf_static")
+        if static == "sibling":
+            # Both hang on a plate, which is 0.5 m above the body.
+            plate = [0.0, 0.0, 0.5]
+            recording.transform("plate", "base", START, [-v for v in plate], [0.0, 0.0, 0.0, 1.0], topic="/tf_static")
+            recording.transform("plate", "camera", START, [m - p for m, p in zip(mount[0], plate)], mount[1], topic="/tf_static")
         for number in range(6):
             recording.image(number)
             position, rotation = pose(number * PERIOD / 1e9)
@@ -533,9 +543,11 @@ def test_odometry_of_a_body_is_moved_to_the_camera(takeset, tmp_path):
         recording.finish()
         entry, demo, _ = converted(takeset, tmp_path / f"{static}.mcap", tmp_path / f"out-{static}")
         position, rotation = pose(3 * PERIOD / 1e9)
-        expected = np.array(position) + (Rotation.from_quat(rotation).apply(mount[0]) if static else 0)
+        expected = np.array(position) + (Rotation.from_quat(rotation).apply(mount[0]) if static != "none" else 0)
         assert demo["obs/pose"][3, :3] == pytest.approx(expected, abs=1e-5)
-        assert ("axes-unknown" in codes(entry)) == (not static)
+        turned = Rotation.from_quat(rotation) * (Rotation.from_quat(mount[1]) if static != "none" else Rotation.identity())
+        assert (Rotation.from_quat(demo["obs/pose"][3, 3:]).inv() * turned).magnitude() < 1e-5
+        assert ("axes-unknown" in codes(entry)) == (static == "none")
 
 
 def test_axes_say_which_frame_poses_are_of(takeset, tmp_path):
@@ -553,6 +565,17 @@ def test_the_calibration_is_that_of_the_camera(takeset, tmp_path):
     recording.finish()
     entry, _, meta = converted(takeset, tmp_path / "take.mcap", tmp_path / "out")
     assert meta["intrinsics"][0].tolist() == [90, 91, 48, 36] and problems(entry) == ["distortion-ignored"]
+
+
+def test_a_fisheyes_numbers_are_left_out(takeset, tmp_path):
+    for model, code in ("rational_polynomial", "distortion-ignored"), ("equidistant", "intrinsics-unusable"):
+        recording = ROSRecording(tmp_path / f"{model}.mcap")
+        for number in range(3):
+            recording.image(number)
+            recording.info(number, d=[0.1, 0, 0, 0], model=model)
+        recording.finish()
+        entry, _, meta = converted(takeset, tmp_path / f"{model}.mcap", tmp_path / model)
+        assert problems(entry) == [code] and ("intrinsics" in meta) == (model == "rational_polynomial")
 
 
 def test_another_cameras_calibration_is_not_taken(takeset, tmp_path):
@@ -757,3 +780,24 @@ def test_what_was_exported_is_read_again(takeset, tmp_path, app, options):
         assert demo["obs/joints"][:].tolist() == demo2["obs/joints"][:].tolist()
     if "imu" in meta and "imu" in meta2:
         assert len(meta2["imu/accel"]) and set(map(tuple, meta2["imu/accel"][:])) <= set(map(tuple, meta["imu/accel"][:]))
+
+
+@pytest.mark.parametrize("form", ["ros2", "foxglove", "json", "bag"])
+def test_simulated_recordings_are_those_of_other_libraries(takeset, tmp_path, form):
+    """By the library mcap, with all checksums, and decoders that know neither us nor the message definitions but from the file."""
+    takeset("simulate", "mcap", "--form", form, "--output", tmp_path / "take", "--seconds", 0.5, "--size", "96x72", "--depth-size", "32x24", check=0)
+    truth = json.loads((tmp_path / "take/truth.json").read_text())
+    found = {}
+    for path in sorted((tmp_path / "take").glob("*.mcap")):
+        with path.open("rb") as file:
+            reader = make_reader(file, validate_crcs=True, decoder_factories=[DecoderFactory(), ROSDecoderFactory()])
+            messages = reader.iter_messages() if form == "json" else reader.iter_decoded_messages()
+            for schema, channel, message, *decoded in messages:
+                found.setdefault(schema.name, []).append((message.log_time, decoded[0] if decoded else json.loads(message.data)))
+    images = found["foxglove.CompressedImage" if form in ("foxglove", "json") else "sensor_msgs/msg/CompressedImage"]
+    assert [time for time, _ in images] == truth["frame_time_ns"]
+    for number, (_, message) in enumerate(images):
+        data = base64.b64decode(message["data"]) if form == "json" else bytes(message.data)
+        assert frame_code(np.asarray(Image.open(io.BytesIO(data)))) == 2 * number
+    if form in ("ros2", "bag"):
+        assert [message.data for _, message in found["std_msgs/msg/Float32"]] == truth["gripper"]
