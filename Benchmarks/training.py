@@ -11,6 +11,7 @@ examples/pytorch. Prints Markdown tables and writes every single measurement as 
 
 import argparse
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -34,7 +35,7 @@ ROOT = HERE.parent
 TAKESET = Path(os.environ.get("TAKESET", ROOT / ".build/release/takeset"))
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "examples/pytorch")]
 
-from takeset.torch import Windows, collate  # noqa: E402
+from takeset.torch import Loader, Windows, collate  # noqa: E402
 
 OBSERVED, AHEAD, RATE, SECONDS, TAKES, BATCH = 2, 16, 30, 30, 4, 32
 OURS = "Takeset, raw images"
@@ -52,6 +53,13 @@ class Ours:
     def sample(self, episode, row):
         sample = self.dataset[self.rows.index((episode, row))]
         return sample["obs"]["camera_image"].movedim(1, 3).numpy(), sample["actions"].numpy()
+
+
+class Threads(Ours):
+    """The same windows by threads of this process: one where the others have no workers, two where they have two."""
+
+    def batches(self, workers):
+        return Loader(self.dataset, BATCH, max(workers, 1))
 
 
 class PlainHDF5(torch.utils.data.Dataset):
@@ -149,12 +157,17 @@ def contenders(work, size):
 
     raw, jpeg = converted("raw"), converted("jpeg")
     exported = work / f"{size}-lerobot"
+    found = {
+        OURS: (Ours(raw), 0), "Takeset's Loader, raw images": (Threads(raw), 0), "Takeset, images as JPEG": (Ours(jpeg), 6),
+        "Takeset's Loader, images as JPEG": (Threads(jpeg), 6), "a plain h5py dataset, raw images": (PlainHDF5(raw), 0),
+        "robomimic's SequenceDataset, raw images": (Robomimic(raw), 0),
+    }  # fmt: skip
+    if importlib.util.find_spec("lerobot") is None:
+        print("LeRobot is not installed, so it is left out", file=sys.stderr)
+        return found
     if not exported.exists():
         run(sys.executable, "-m", "takeset.lerobot", raw, exported)
-    return {
-        OURS: (Ours(raw), 0), "Takeset, images as JPEG": (Ours(jpeg), 6), "a plain h5py dataset, raw images": (PlainHDF5(raw), 0),
-        "robomimic's SequenceDataset, raw images": (Robomimic(raw), 0), "LeRobotDataset, video": (LeRobot(exported), 12),
-    }  # fmt: skip
+    return found | {"LeRobotDataset, video": (LeRobot(exported), 12)}
 
 
 def check(found):
@@ -174,6 +187,8 @@ def check(found):
 
 
 def loaded(loader, workers):
+    if hasattr(loader, "batches"):
+        return loader.batches(workers)
     return torch.utils.data.DataLoader(
         loader.dataset, batch_size=BATCH, shuffle=True, drop_last=True, num_workers=workers, collate_fn=loader.collate, persistent_workers=workers > 0)
 
@@ -244,7 +259,7 @@ def main():
     packages = ("h5py", "numpy", "torch", "robomimic", "lerobot", "torchcodec", "simplejpeg")
     result = facts() | {
         "versions": {"takeset": command_output(TAKESET, "--version"), "python": platform.python_version(),
-                     **{name: importlib.metadata.version(name) for name in packages}},
+                     **{name: importlib.metadata.version(name) for name in packages if importlib.util.find_spec(name)}},
         "batch": BATCH, "observed": OBSERVED, "ahead": AHEAD, "samples_per_second": {},
     }  # fmt: skip
     try:

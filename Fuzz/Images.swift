@@ -52,7 +52,7 @@ extension FuzzTarget {
       // The size in the header, which begins after the signature.
       if bytes.count >= 24 {
         let size = ImageSize(width: Int(bytes[18]) << 8 | Int(bytes[19]), height: Int(bytes[22]) << 8 | Int(bytes[23]))
-        if size.width * size.height <= 1 << 18 { try? PNG.decode(file, size: size, into: &pixels) }
+        if size.width * size.height <= 1 << 18 { _ = try? PNG.decode(file, size: size, into: &pixels) }
       }
       for bits in [8, 16] {
         guard let size = try? PNG.graySize(of: file, bits: bits), size.width * size.height <= 1 << 18 else { continue }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ._errors import TakesetError, UnknownKey
 from ._motion import RotationLayout, relative_6d
-from ._reading import EpisodeRows, Window, intact
+from ._reading import EpisodeRows, Place, gather, intact
 from ._scaling import Moments, Scaling
 
 Bool = NDArray[np.bool_]
@@ -24,7 +24,7 @@ class Part(NamedTuple):
 
 
 class Values(NamedTuple):
-    """Actions of a window: (k, A) f4, 0 where masked, and (k,) bool."""
+    """Actions of windows: (B, k, A) f4, 0 where masked, and (B, k) bool."""
 
     values: NDArray[np.float32]
     valid: Bool
@@ -61,8 +61,8 @@ class Actions(Protocol):
         """Whether all actions are known, for windows (n, 3) of t, first, end."""
         ...
 
-    def read(self, rows: EpisodeRows, window: Window) -> Values:
-        """The actions of a window."""
+    def read(self, places: Sequence[Place]) -> Values:
+        """The actions of windows."""
         ...
 
     def scaling(self, rows: EpisodeRows, training: Iterable[EpisodeRows], method: str | None) -> Scaling:
@@ -94,11 +94,13 @@ class RelativeActions:
     def known(self, rows: EpisodeRows, windows: NDArray[np.int64]) -> Bool:
         return rows.valid(self._pose)[windows[:, 0]] & intact(self._later(rows), windows, self.first, self.ahead + 1)
 
-    def read(self, rows: EpisodeRows, window: Window) -> Values:
-        ahead = window.rows(self.first, self.ahead + 1)
-        joints = None if self._joints is None else ahead.pick(rows[self._joints])
-        values = self._values(rows[self._pose][window.t], ahead.pick(rows[self._pose]), joints)
-        valid = ahead.pick(self._later(rows)) & rows.valid(self._pose)[window.t]
+    def read(self, places: Sequence[Place]) -> Values:
+        ahead, joints = (self.first, self.ahead + 1), self._joints
+        anchor = gather(places, 0, 1, lambda rows: rows[self._pose])[:, 0]
+        angles = None if joints is None else gather(places, *ahead, lambda rows: rows[joints])
+        values = self._values(anchor, gather(places, *ahead, lambda rows: rows[self._pose]), angles)
+        known = np.array([rows.valid(self._pose)[window.t] for rows, window in places])
+        valid = gather(places, *ahead, self._later) & known[:, None]
         values[~valid] = 0
         return Values(values, valid)
 
@@ -149,9 +151,9 @@ class StoredActions:
     def known(self, rows: EpisodeRows, windows: NDArray[np.int64]) -> Bool:
         return intact(rows.valid(self.key), windows, 0, self._horizon)
 
-    def read(self, rows: EpisodeRows, window: Window) -> Values:
-        now = window.rows(0, self._horizon)
-        return Values(now.pick(rows[self.key]), now.pick(rows.valid(self.key)))
+    def read(self, places: Sequence[Place]) -> Values:
+        now = (0, self._horizon)
+        return Values(gather(places, *now, lambda rows: rows[self.key]), gather(places, *now, lambda rows: rows.valid(self.key)))
 
     def scaling(self, rows: EpisodeRows, training: Iterable[EpisodeRows], method: str | None) -> Scaling:
         return rows.scaling(self.key, method)
@@ -179,8 +181,9 @@ class StoredChunks:
     def known(self, rows: EpisodeRows, windows: NDArray[np.int64]) -> Bool:
         return np.asarray(rows.elements(self.key)[windows[:, 0], : self._horizon].all(axis=1))
 
-    def read(self, rows: EpisodeRows, window: Window) -> Values:
-        return Values(rows[self.key][window.t][: self._horizon], rows.elements(self.key)[window.t, : self._horizon].copy())
+    def read(self, places: Sequence[Place]) -> Values:
+        values = gather(places, 0, 1, lambda rows: rows[self.key])[:, 0, : self._horizon]
+        return Values(values, gather(places, 0, 1, lambda rows: rows.elements(self.key))[:, 0, : self._horizon])
 
     def scaling(self, rows: EpisodeRows, training: Iterable[EpisodeRows], method: str | None) -> Scaling:
         return rows.scaling(self.key, method)

@@ -329,6 +329,15 @@ def require_stored(dataset: Dataset) -> None:
         raise TakesetError(f"{title(dataset)} claims {claimed} bytes, and {stored} are stored in a file of {available}")
 
 
+def heap_references(dataset: Dataset) -> int | None:
+    """Where the references of a dataset of files are in the file: 16 bytes for each row, one after the other. None if they are stored otherwise."""
+    with reading(lambda: title(dataset)):
+        if dataset.chunks is not None or dataset.ndim != 1 or dataset.file.userblock_size or dataset.id.get_storage_size() != 16 * len(dataset):
+            return None
+        place = dataset.id.get_offset()
+        return None if place is None else int(place)
+
+
 def chunk_places(dataset: Dataset) -> tuple[NDArray[np.int64], int] | None:
     """Where each row is in the file, and its bytes, of a dataset with one row per chunk as it is in memory; None of any other.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ from ._scaling import Scaling
 from ._stream import Stream
 
 Bool = NDArray[np.bool_]
+# Makes an array of a shape and a type.
+New = Callable[[tuple[int, ...], Any], NDArray[Any]]
 
 
 class RowRange(NamedTuple):
@@ -22,12 +25,14 @@ class RowRange(NamedTuple):
     taken: slice
     order: NDArray[np.int64] | None
 
-    def pick(self, values: Stream | NDArray[Any]) -> Any:
-        """A new array of the rows."""
-        rows = values[self.taken]
+    def read(self, values: Stream | NDArray[Any], out: NDArray[Any]) -> None:
+        """Writes the rows into a C-contiguous array of their shape and type."""
         if self.order is not None:
-            return rows[self.order]
-        return rows if isinstance(values, Stream) else rows.copy()
+            out[...] = values[self.taken][self.order]
+        elif isinstance(values, Stream):
+            values.read(self.taken, out)
+        else:
+            out[...] = values[self.taken]
 
 
 class Window(NamedTuple):
@@ -49,6 +54,24 @@ class Window(NamedTuple):
         """Which of these rows another one stands for."""
         wanted = np.arange(self.t + start, self.t + stop)
         return np.asarray((wanted < self.first) | (wanted >= self.end))
+
+
+class Place(NamedTuple):
+    """A window of an episode."""
+
+    rows: EpisodeRows
+    window: Window
+
+
+def gather(
+    places: Sequence[Place], start: int, stop: int, values: Callable[[EpisodeRows], Stream | NDArray[Any]], new: New = np.empty
+) -> NDArray[Any]:  # fmt: skip
+    """Rows t+start … t+stop-1 of each window, (B, stop-start, …), of streams or arrays that are alike in all episodes."""
+    first = values(places[0].rows)
+    found = new((len(places), stop - start, *first.shape[1:]), first.dtype)
+    for (rows, window), out in zip(places, found):
+        window.rows(start, stop).read(values(rows), out)
+    return found
 
 
 def intact(mask: Bool, windows: NDArray[np.int64], start: int, stop: int) -> Bool:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._errors import TakesetError
-from ._frames import FramePlaces, frame_places
+from ._frames import EncodedPlaces, FramePlaces, encoded_places, frame_places
 from ._hdf5 import Dataset, attribute, attributes, files, form, has_files, integer, require_numbers, require_stored, rows, text, title
 from ._images import decode_into
 from ._rows import RowNumbers, row_number, row_numbers, runs
@@ -25,8 +25,6 @@ Array = NDArray[Any]
 
 # Datasets up to this size are read as a whole and remembered: poses, joints, actions.
 _SMALL = 8 << 20
-# One call of h5py reads so many image files: each call costs as much as decoding a small image, and memory must not grow with a run.
-_FILES_AT_ONCE = 32
 _MOST_PIXELS = 1 << 27  # of an image; no phone has as many
 # What a value is, by kind; None is any length.
 _SHAPES: dict[str, tuple[tuple[int | None, ...], ...]] = {
@@ -196,7 +194,7 @@ class Stream:
         number = row_number(row, len(self), self._title)
         if self.encoding == "raw":
             return None
-        return files(self.dataset, number, number + 1)[0] or None
+        return self._file(number) or None
 
     # Masks and provenance
 
@@ -254,6 +252,22 @@ class Stream:
 
         return self.episode._remembered(("places", self.name), find, size)[0]
 
+    @property
+    def _encoded_places(self) -> EncodedPlaces | None:
+        def find() -> tuple[EncodedPlaces | None]:
+            return (encoded_places(self.dataset, self.episode._file),)
+
+        def size(found: tuple[EncodedPlaces | None]) -> int:
+            return 256 if found[0] is None else 256 + found[0].references.nbytes + found[0].offsets.nbytes
+
+        return self.episode._remembered(("places", self.name), find, size)[0]
+
+    def _file(self, row: int) -> bytes:
+        """The image file of a row, as stored; empty where the row has none."""
+        places = self._encoded_places
+        found = None if places is None else places.read(self.episode._file, row)
+        return files(self.dataset, row, row + 1)[0] if found is None else found
+
     def _look(self) -> _Stored:
         path, dataset = self.episode._dataset_of(self.name)
         (shape, dtype, chunk), encoding = form(dataset), "raw"
@@ -310,18 +324,15 @@ class Stream:
             raise TakesetError(f"{self._title()}: there is no memory for {len(numbers)} rows, which take {size} MiB") from None
 
     def _decoded(self, numbers: RowNumbers, out: Array) -> Array:
-        dataset = self.dataset
-        for place, first, end in runs(numbers):
-            for start in range(first, end, _FILES_AT_ONCE):
-                for row, file in enumerate(files(dataset, start, min(start + _FILES_AT_ONCE, end)), start):
-                    image = out[place + row - first]
-                    if len(file) == 0:
-                        image[...] = 0
-                        continue
-                    try:
-                        decode_into(image, file)
-                    except TakesetError as error:
-                        raise TakesetError(f"{self._title()}, row {row}: {error}") from error.__cause__
+        for image, row in zip(out, np.asarray(numbers).tolist()):
+            file = self._file(row)
+            if len(file) == 0:
+                image[...] = 0
+                continue
+            try:
+                decode_into(image, file)
+            except TakesetError as error:
+                raise TakesetError(f"{self._title()}, row {row}: {error}") from error.__cause__
         return out
 
 

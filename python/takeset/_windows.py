@@ -15,7 +15,7 @@ from ._batchable import Batchable
 from ._dataset import Dataset
 from ._errors import TakesetError, UnknownKey
 from ._labels import Labels
-from ._reading import EpisodeRows, Window, intact
+from ._reading import EpisodeRows, New, Place, gather, intact
 from ._scaling import Scaling
 from ._window_options import WindowOptions
 
@@ -51,6 +51,7 @@ class WindowReader:
         # One pass over the episodes: a dataset may have thousands, and opening each takes a millisecond.
         if self._numbers:
             self._require_keys(self.rows(0))
+        self._maps = {key for key in options.keys if self._numbers and len(self.rows(0)[key].shape) == 4}
         self.images = {key for key in options.keys if self._numbers and self.rows(0)[key].kind == "image"}
         self._actions = self._make_actions()
         self._joints, self._joint_count = "", 0
@@ -74,29 +75,56 @@ class WindowReader:
 
     def __getitem__(self, i: int) -> dict[str, Any]:
         """A window, as `takeset.torch.Windows` describes it; images and maps are views of arrays with channels last."""
-        number, t = self.index[i].tolist()
-        rows, options = self.rows(number), self.options
-        window = rows.window(t)
-        past = window.rows(1 - options.observation_horizon, 1)
-        obs: dict[str, Array] = {}
+        return first_of(self.batch([i]))
+
+    def batch(self, numbers: Sequence[int], new: New = np.empty) -> dict[str, Any]:
+        """Windows together: each entry of a window with one axis more, in front, and `text` as a list.
+
+        Images of several sizes, which only somebody who resizes them may have, are a list of arrays (1, o, …).
+
+        new  makes the arrays of images and maps
+        """
+        options, places = self.options, [self._place(i) for i in numbers]
+        past = (1 - options.observation_horizon, 1)
+        obs: dict[str, Any] = {}
         for key in options.keys:
-            values, elements = past.pick(rows[key]), rows[key].mask(past.taken)
-            valid = past.pick(rows.valid(key)) if elements is None else elements if past.order is None else elements[past.order]
-            obs[key], obs[key + "_valid"] = self._scaled(key, channels_first(values), valid := channels_first(valid)), valid
-        sample: dict[str, Any] = {"obs": obs}
+            valid = self._valid(key, places)
+            if len({rows[key].shape[1:] for rows, _ in places}) > 1:
+                obs[key] = [channels_first(gather([place], *past, lambda rows: rows[key])) for place in places]
+            else:
+                values = gather(places, *past, lambda rows: rows[key], new if key in self._maps else np.empty)
+                obs[key] = self._scaled(key, channels_first(values) if key in self._maps else values, valid)
+            obs[key + "_valid"] = valid
+        batch: dict[str, Any] = {"obs": obs}
         if self._actions is not None:
-            values, valid = self._actions.read(rows, window)
-            sample["actions"], sample["actions_valid"] = self._scaled("actions", values, valid[:, None]), valid
+            values, valid = self._actions.read(places)
+            batch["actions"], batch["actions_valid"] = self._scaled("actions", values, valid[..., None]), valid
             if self._joint_count:
-                values, valid = self._joints_of(rows, window, self._actions.first)
-                sample["action_joints"], sample["action_joints_valid"] = self._scaled("action_joints", values, valid), valid
+                values, valid = self._joints_of(places, self._actions.first)
+                batch["action_joints"], batch["action_joints_valid"] = self._scaled("action_joints", values, valid), valid
         if options.labels:
-            sample["text"] = self._labels_of(number).text(t) or ""
+            batch["text"] = [self._labels_of(int(self.index[i, 0])).text(window.t) or "" for i, (_, window) in zip(numbers, places)]
         if options.pad:
-            sample["observation_is_pad"] = window.is_pad(1 - options.observation_horizon, 1)
+            batch["observation_is_pad"] = np.stack([window.is_pad(*past) for _, window in places])
             if self._actions is not None:
-                sample["action_is_pad"] = window.is_pad(self._actions.first, self._actions.first + options.action_horizon)
-        return sample
+                ahead = (self._actions.first, self._actions.first + options.action_horizon)
+                batch["action_is_pad"] = np.stack([window.is_pad(*ahead) for _, window in places])
+        return batch
+
+    def _place(self, i: int) -> Place:
+        number, t = self.index[i].tolist()
+        rows = self.rows(number)
+        return Place(rows, rows.window(t))
+
+    def _valid(self, key: str, places: Sequence[Place]) -> NDArray[np.bool_]:
+        """Masks of observed rows: of single elements where the file has them, or else of rows."""
+        found = []
+        for rows, window in places:
+            past = window.rows(1 - self.options.observation_horizon, 1)
+            elements = rows[key].mask(past.taken)
+            valid = rows.valid(key)[past.taken] if elements is None else elements
+            found.append(valid if past.order is None else valid[past.order])
+        return np.stack([channels_first(valid) for valid in found])
 
     def _labels_of(self, number: int) -> Labels:
         labels = self._labels.get(number)
@@ -208,13 +236,16 @@ class WindowReader:
         appended = joints if options.joints == "append" else None
         return RelativeActions(options.action_horizon, options.rotation_layout, options.first_action == "current", pose, appended)
 
-    def _joints_of(self, rows: EpisodeRows, window: Window, first: int) -> tuple[Array, NDArray[np.bool_]]:
+    def _joints_of(self, places: Sequence[Place], first: int) -> tuple[Array, NDArray[np.bool_]]:
         """The joints of the action rows, and their mask; nothing but masked ones for an episode without joints."""
-        count = self.options.action_horizon
-        if self._joints not in rows:
-            return np.full((count, self._joint_count), np.nan, np.float32), np.zeros((count, self._joint_count), np.bool_)
-        ahead = window.rows(first, first + count)
-        return ahead.pick(rows[self._joints]), ahead.pick(rows.elements(self._joints))
+        ahead, shape = (first, first + self.options.action_horizon), (len(places), self.options.action_horizon, self._joint_count)
+        values, valid = np.full(shape, np.nan, np.float32), np.zeros(shape, np.bool_)
+        known = [number for number, (rows, _) in enumerate(places) if self._joints in rows]
+        if known:
+            having = [places[number] for number in known]
+            values[known] = gather(having, *ahead, lambda rows: rows[self._joints])
+            valid[known] = gather(having, *ahead, lambda rows: rows.elements(self._joints))
+        return values, valid
 
     # Normalization
 
@@ -255,7 +286,7 @@ class WindowReader:
         scaling = self.scalings.get(key)
         if scaling is None or key in self.images:
             return values
-        scaled = scaling.normalize(values, -3 if values.ndim == 4 else -1)
+        scaled = scaling.normalize(values, -3 if key in self._maps else -1)
         return np.where(valid.reshape(valid.shape + (1,) * (scaled.ndim - valid.ndim)) | np.isnan(scaled), scaled, np.float32(0))
 
     # Files
@@ -290,5 +321,10 @@ def _select(dataset: Dataset, split: str | Sequence[str] | None) -> list[int]:
 
 
 def channels_first(rows: Array) -> Array:
-    """Images and maps (n, h, w, c) as (n, c, h, w), without moving a byte; others as they are."""
-    return np.moveaxis(rows, 3, 1) if rows.ndim == 4 else rows
+    """Images and maps (…, n, h, w, c) as (…, n, c, h, w), without moving a byte; others, of fewer axes, as they are."""
+    return np.moveaxis(rows, -1, -3) if rows.ndim >= 4 else rows
+
+
+def first_of(batch: dict[str, Any]) -> dict[str, Any]:
+    """The first window of a batch."""
+    return {key: first_of(value) if isinstance(value, dict) else value[0] for key, value in batch.items()}

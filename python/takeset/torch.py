@@ -1,9 +1,10 @@
 """Training windows for PyTorch: what was observed up to a row, and the actions that follow.
 
-    from takeset.torch import Windows
+    from takeset.torch import Loader, Windows
 
     windows = Windows("dataset/", split="train", observation_horizon=2, action_horizon=16)
-    loader = torch.utils.data.DataLoader(windows, batch_size=32, shuffle=True, num_workers=4)
+    for batch in Loader(windows, batch_size=32):
+        batch["obs"]["camera_image"]                      # (32, 2, 3, H, W) uint8
 """
 
 from __future__ import annotations
@@ -12,8 +13,13 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ._dataset import Dataset as OpenDataset
+from ._loading import BatchLoader
 from ._motion import RotationLayout
+from ._reading import New
 from ._scaling import Scaling
 from ._window_options import ActionKind, FirstAction, JointUse, Method, WindowOptions
 from ._windows import WindowReader
@@ -25,7 +31,7 @@ try:
 except ImportError as error:
     raise ImportError("takeset.torch needs PyTorch: pip install 'takeset[torch]'") from error
 
-__all__ = ["Scaling", "Windows", "collate"]
+__all__ = ["Loader", "Scaling", "Windows", "collate"]
 
 
 class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # where PyTorch is not installed
@@ -148,8 +154,30 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
     def __getitem__(self, i: int) -> dict[str, Any]:
         sample: dict[str, Any] = _tensors(self._reader[i])
         for key in self._reader.images:
-            sample["obs"][key] = self._image(key, sample["obs"][key], sample["obs"][key + "_valid"])
+            sample["obs"][key] = self._image(key, sample["obs"][key], sample["obs"][key + "_valid"], None)
         return sample
+
+    def batch(self, numbers: Sequence[int], new: New = np.empty, seed: int | None = None) -> dict[str, Any]:
+        """Samples together: each entry has one axis more, in front, as `collate` makes it of them.
+
+        new   makes the arrays of images and maps as they are stored
+        seed  of random crops; None: PyTorch's random numbers
+        """
+        if type(self).__getitem__ is not Windows.__getitem__:
+            changed: dict[str, Any] = collate([self[i] for i in numbers])  # as somebody has made them
+            return changed
+        random = None if seed is None else torch.Generator().manual_seed(seed & (1 << 63) - 1)
+        batch: dict[str, Any] = _tensors(self._reader.batch(numbers, new))
+        for key in self._reader.images if self._changes_images else ():
+            frames, valid = batch["obs"][key], batch["obs"][key + "_valid"]
+            windows = (one[0] for one in frames) if isinstance(frames, list) else frames
+            batch["obs"][key] = collate([self._image(key, *one, random) for one in zip(windows, valid)])
+        return batch
+
+    @property
+    def _changes_images(self) -> bool:
+        options = (self._image_size, self._crop, self._image_transform)
+        return any(one is not None for one in options) or self._image_floats or any(key in self.scalings for key in self._reader.images)
 
     def __repr__(self) -> str:
         options = self._reader.options
@@ -190,13 +218,13 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
 
     # Images
 
-    def _image(self, key: str, frames: Tensor, valid: Tensor) -> Tensor:
+    def _image(self, key: str, frames: Tensor, valid: Tensor, random: torch.Generator | None) -> Tensor:
         if self._image_size is not None and frames.shape[-2:] != self._image_size:
             frames = torch.nn.functional.interpolate(frames, size=self._image_size, mode="bilinear", antialias=True)
         if self._crop is not None:
             (height, width), (room_y, room_x) = self._crop, (frames.shape[-2] - self._crop[0], frames.shape[-1] - self._crop[1])
-            y = int(torch.randint(room_y + 1, ())) if self._random_crop else room_y // 2
-            x = int(torch.randint(room_x + 1, ())) if self._random_crop else room_x // 2
+            y = int(torch.randint(room_y + 1, (), generator=random)) if self._random_crop else room_y // 2
+            x = int(torch.randint(room_x + 1, (), generator=random)) if self._random_crop else room_x // 2
             frames = frames[..., y : y + height, x : x + width]
         if self._image_transform is not None:
             frames = self._image_transform(frames)
@@ -215,6 +243,48 @@ class Windows(Dataset[dict[str, Any]]):  # type: ignore[misc, unused-ignore]  # 
             height, width = self._image_size or self._reader.rows(0)[key].shape[1:3]
             if self._crop[0] > height or self._crop[1] > width:
                 raise ValueError(f"crop is {self._crop[1]}x{self._crop[0]}, and {key} is only {width}x{height}")
+
+
+class Loader(BatchLoader[dict[str, Any]]):
+    """Shuffled batches of `Windows`, made ahead of time by threads of this process: nothing is copied from one process to another.
+
+    windows      `takeset.torch.Windows`
+    batch_size   windows of a batch
+    threads      how many make batches; None: one for each core, and at most 8. Reading, decoding and copying images run beside each other
+                 and beside the training; a slow `image_transform` in Python does not, and is better in a DataLoader with workers
+    shuffle      True: each epoch has the windows in an order of its own, which the seed gives. False: in the order of their numbers
+    seed         of the order, and of random crops
+    drop_last    True: the windows that are left after the last whole batch are none
+    part         (number, count), such as (rank, world_size): batches number, number + count, … of those that all parts share
+    pin_memory   True: tensors are in page-locked memory, from which they are copied to a GPU while it computes; needs CUDA
+
+    Each `for` over a loader is the next epoch. `len` is the number of batches of an epoch. The batches are those of the same seed with
+    any number of threads, unless `image_transform` is random. `state_dict()` and `load_state_dict()` save where an epoch is, so that training goes on with the batch after.
+
+    The memory of a batch is used again when nothing refers to its tensors any more; keep them as long as you like.
+
+        loader = Loader(windows, batch_size=32)
+        for batch in loader:
+            images = batch["obs"]["camera_image"]         # (32, 2, 3, H, W), as of a DataLoader with `collate`
+
+    Raises `TakesetError` for a batch that cannot be read, and `ValueError` for options that make no sense.
+    """
+
+    def __init__(
+        self, windows: Windows, batch_size: int = 32, threads: int | None = None, *, shuffle: bool = True, seed: int = 0,
+        drop_last: bool = True, part: tuple[int, int] = (0, 1), pin_memory: bool = False,
+    ) -> None:  # fmt: skip
+        if pin_memory and not torch.cuda.is_available():
+            raise ValueError("pin_memory=True needs CUDA, which PyTorch does not find here")
+        if not isinstance(windows, Windows):
+            raise TypeError(f"a Loader is of takeset.torch.Windows, found {type(windows).__name__}; DataLoader takes any dataset")
+        super().__init__(windows, batch_size, threads, shuffle=shuffle, seed=seed, drop_last=drop_last, part=part)
+        self._pin_memory = pin_memory
+
+    def _batch(self, numbers: Sequence[int], seed: int) -> dict[str, Any]:
+        batch = super()._batch(numbers, seed)
+        # PyTorch's own memory knows which copies to a GPU are still going on.
+        return _pinned(batch) if self._pin_memory else batch
 
 
 def collate(samples: Sequence[Any]) -> Any:
@@ -249,7 +319,15 @@ def _tensors(value: Any) -> Any:
     """Tensors that share the memory of NumPy arrays."""
     if isinstance(value, dict):
         return {key: _tensors(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_tensors(one) for one in value]
     if isinstance(value, str):
         return value
     # PyTorch has few operations on uint16, which whole millimeters are stored as.
     return torch.from_numpy(value.astype("int32") if value.dtype == "uint16" else value)
+
+
+def _pinned(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _pinned(one) for key, one in value.items()}
+    return value.pin_memory() if isinstance(value, Tensor) else value

@@ -9,6 +9,8 @@ import pytest
 from PIL import Image
 from window_datasets import SMALL, V2, with_actions, with_smaller_images
 
+from takeset import TakesetError
+
 loaders = pytest.mark.loaders
 
 
@@ -55,7 +57,8 @@ def test_samples_are_tensors_of_the_stored_values(holes):
         assert_same(sample["obs"]["pose"], obs["pose"][t - 1 : t + 1])
     assert found.place(7) == ("session_2026-01-31_120000", t)
     assert repr(found).endswith(f"{len(found)} windows of 2 rows of camera_image, camera_depth, pose, and 4 actions, of 1 episode>")
-    assert not windows(holes, "test", keys=("camera_image",)).index.size
+    with pytest.raises(TakesetError, match="the split test is empty"):
+        windows(holes, "test", keys=("camera_image",))
 
 
 @loaders
