@@ -147,8 +147,11 @@ struct DescribedTable {
 
   /// Throws `TakeFailure` where a heading has a unit that is known and another one than the description says.
   func check(_ column: Int, is unit: String, among known: Set<String>, _ member: String) throws {
-    let own = unit == "deg" || unit == "rad" ? self.unit(of: column).lowercased().replacing("degrees", with: "deg") : self.unit(of: column)
-    guard known.contains(own), own != unit else { return }
+    func plain(_ unit: String) -> String {
+      ["degrees": "deg", "degree": "deg", "radians": "rad", "radian": "rad"][unit.lowercased()] ?? unit
+    }
+    let own = plain(self.unit(of: column))
+    guard known.contains(own), own != plain(unit) else { return }
     throw TakeFailure(
       .csvInvalid,
       "the heading \(title(column)) has the unit \(own), and the description says \(unit); write \(member): \(own), or correct the heading",

@@ -25,6 +25,8 @@ struct DraftedTable {
   private(set) var files: String?
   /// Columns of numbers that are neither times nor poses.
   private(set) var others: [TableColumn] = []
+  /// Their unit, where the headings of all have the same in brackets.
+  private(set) var otherUnit: String?
 
   private static let looked = 200
 
@@ -83,6 +85,8 @@ struct DraftedTable {
       kind = .times
     } else {
       others = free.map(column)
+      let units = Set(free.map(table.unit))
+      otherUnit = units.count == 1 ? units.first.flatMap { $0.isEmpty ? nil : $0 } : nil
     }
   }
 

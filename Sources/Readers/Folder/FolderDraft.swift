@@ -33,6 +33,13 @@ package struct FolderDraft {
   private var videos: [String] = [], tablePaths: [String] = []
   private var lines: [String] = []
   private var questions = 0
+  /// Names of images without endings, and what the description says of their times.
+  private struct TimedNames {
+    var stems: Set<String>
+    var words: String
+  }
+  /// Images whose times a table has by their names.
+  private var timed: [TimedNames] = []
   /// Tables of times, also those that images have.
   private var timesTables: [DraftedTable] = []
 
@@ -205,15 +212,23 @@ package struct FolderDraft {
     return String(name)
   }
 
+  private static func stem(_ name: String) -> String { URL(name: name).deletingPathExtension().lastPathComponent }
+
   private mutating func describeTimes(of group: Group, _ tables: inout [DraftedTable], _ unit: inout TimeUnit?) {
     let inNames = DraftedTable.times(inNames: group.names)
-    if let index = tables.firstIndex(where: { $0.files == group.pattern }) {
+    let stems = Set(group.names.map(Self.stem))
+    if let other = timed.first(where: { stems.intersection($0.stems).count * 2 > stems.count }) {
+      // Maps and images with one name were taken together.
+      lines.append("    times: \(other.words)")
+    } else if let index = tables.firstIndex(where: { $0.files == group.pattern }) {
       let table = tables[index]
       // A log has other numbers beside the names.
       if table.kind == .times || table.kind == .numbers && table.others.isEmpty { tables.remove(at: index) }
       let isOther = unit != nil && unit != table.unit
       unit = unit ?? table.unit
-      lines.append("    times: \(Self.times(table, unit: isOther ? table.unit : nil))")
+      let words = Self.times(table, unit: isOther ? table.unit : nil)
+      timed.append(TimedNames(stems: stems, words: words))
+      lines.append("    times: \(words)")
     } else if let own = inNames, unit == nil || unit == own {
       lines.append("    times: name")
       unit = own
@@ -316,7 +331,8 @@ package struct FolderDraft {
         var name = String(Self.name(of: stem, "", taken: []))
         if StreamName(name).isReserved { name += "_table" }
         while !taken.insert(name).inserted { name = "more_" + name }
-        lines.append("  \(name): {table: \(Self.quoted(table.path)), columns: \(Self.list(table.others)), unit: as recorded\(time(table))}")
+        let unit = table.otherUnit.map(Self.quoted) ?? "as recorded"
+        lines.append("  \(name): {table: \(Self.quoted(table.path)), columns: \(Self.list(table.others)), unit: \(unit)\(time(table))}")
       }
     }
     for table in tables where table.kind != .numbers || table.others.isEmpty { lines.append("# Not used: \(table.path.onOneLine)") }

@@ -199,6 +199,9 @@ struct FolderEpisode {
       try described.columns?.map { try table.column($0, "\(member).columns") }
       ?? (0..<table.columnCount).filter { $0 != time && !table.isIndex($0) }
     guard !columns.isEmpty else { throw TakeFailure(.csvInvalid, "it has no column but the times", file: table.path) }
+    for column in columns where described.unit != "as recorded" {
+      try table.check(column, is: described.unit, among: ["deg", "rad", "m", "mm", "cm"], "unit")
+    }
     var (numbers, unreadable) = (NumberColumns(width: columns.count), UnreadableLines())
     func failure(_ line: CSVFile.Line, _ message: String, column: Int? = nil) -> TakeFailure {
       let place = column.map { ", column \(table.headings.isEmpty ? "\($0 + 1)" : String(table.headings[$0].onOneLine.prefix(60)))" } ?? ""

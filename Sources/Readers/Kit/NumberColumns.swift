@@ -3,7 +3,7 @@ import Steps
 
 /// Lines of numbers with times, as the samples of a stream: 32-bit floats, of which those that are not finite are absent.
 struct NumberColumns {
-  private let width: Int
+  let width: Int
   private var times: [Timestamp] = []
   private var values: [Float] = []
   private var lines: [Int] = []

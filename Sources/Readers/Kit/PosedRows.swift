@@ -11,6 +11,8 @@ struct PosedRows {
   let times: [Timestamp]
   /// The farthest pose before or after a row, in nanoseconds: the option `max-pose-gap`.
   let gap: Int64
+  /// What a person should know about images without a pose; empty where nothing is special.
+  var hint = ""
 
   /// Adds the pose of each row, and drops rows without one.
   ///
@@ -23,12 +25,13 @@ struct PosedRows {
     guard !posed.isEmpty else {
       throw TakeFailure(
         .posesMissing,
-        "no image is between two poses at most \(Double(gap) / 1e9) s away: images are \(Timestamp.span(frames)), poses \(Timestamp.span(times)); their units or clocks differ, or max-pose-gap is too small",
+        "no image is between two poses at most \(Double(gap) / 1e9) s away: images are \(Timestamp.span(frames)), poses \(Timestamp.span(times)); their units or clocks differ, or max-pose-gap is too small\(hint)",
         file: file)
     }
     if posed.count < frames.count {
       notes.add(
-        .poseMissing, "images that are not between two poses at most \(Double(gap) / 1e9) s away (max-pose-gap) have no row", file: file,
+        .poseMissing, "images that are not between two poses at most \(Double(gap) / 1e9) s away (max-pose-gap) have no row\(hint)",
+        file: file,
         count: frames.count - posed.count)
       episode = episode.keeping(posed, dropping: FindingCode.poseMissing.rawValue)
     }

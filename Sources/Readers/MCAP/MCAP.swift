@@ -11,6 +11,7 @@ package struct MCAP: Reader {
   package static let summary = "MCAP recordings of ROS 2, Foxglove and takeset: images, depth, poses, joints, IMU by their topics"
 
   package enum Time: String, OptionChoice { case header, log }
+  package enum Up: String, OptionChoice { case y, z }
 
   @StepOption(
     "the topic of each stream, such as {camera_image: /cam/rgb, pose: /odom, gripper: /gripper/width}; without it, the topic that is alone of its kind is taken"
@@ -19,6 +20,7 @@ package struct MCAP: Reader {
   @StepOption("times of messages; header: their own, or that of their logging where it is 0; log: that of their logging") var time = Time
     .header
   @StepOption("the axes of the camera that poses are of") var axes = AxesName.opencv
+  @StepOption("the axis of the world that points up, such as z in the frames map and odom of ROS; null: not known") var worldUp: Up? = nil
   @StepOption("an image farther from the pose before or after it has no row (seconds)", 0...10) var maxPoseGap = 0.1
   @StepOption("an image wider or higher than this is not decoded (pixels)", 1...16_384) var maxImageSide = 8192
   @StepOption("a chunk or message larger than this fails the take (MiB)", 1...4096) var maxChunkMebibytes = 256

@@ -9,11 +9,11 @@ struct MCAPEpisode {
   let streams: MCAPRecording.Streams
   let options: MCAP
   let notes: FindingCollector
-  private var clock = Clock.deviceUptime
+  private(set) var clock = Clock.deviceUptime
 
   private var log: MCAPLog { recording.log }
   private var inputs: TakeInputs { log.inputs }
-  private var file: String { log.files[0].path }
+  var file: String { log.files[0].path }
 
   init(recording: MCAPRecording, streams: MCAPRecording.Streams, options: MCAP, notes: FindingCollector) {
     (self.recording, self.streams, self.options, self.notes) = (recording, streams, options, notes)
@@ -62,18 +62,12 @@ struct MCAPEpisode {
       episode.cameras[Self.camera(name)] = camera
     }
     for (name, topic) in streams.depths { try addDepth(name, topic, to: &episode) }
-    for (name, topic) in streams.imu {
+    for (name, topic) in streams.imu where try isReadable(topic, "readings") {
       topic.readings.noteGravity(topic.name.onOneLine, notes)
       episode.streams[name] = topic.readings.stream(clock: clock, file: topic.name.onOneLine, in: place(of: topic), notes: notes)
     }
-    for (name, topic) in streams.numbers {
-      guard let columns = topic.columns else { continue }
-      let isJoints = topic.kind == .joints
-      let unit = topic.unit.isEmpty ? isJoints ? "rad or m" : "as recorded" : topic.unit
-      episode.streams[name] = columns.stream(
-        unit: String(unit.onOneLine.prefix(40)), clock: clock, columns: topic.names.isEmpty ? nil : topic.names, in: place(of: topic),
-        file: topic.name.onOneLine, notes)
-    }
+    for (name, topic) in streams.numbers { try addNumbers(name, topic, to: &episode) }
+    for (name, topic) in streams.bodies { try addBody(name, topic, to: &episode) }
     episode.variant = log.files.count > 1 ? "bag" : recording.isOwn ? "takeset" : "recording"
     episode.details["topics"] = .array(recording.topics.map(record))
     return episode
@@ -115,13 +109,13 @@ struct MCAPEpisode {
       "kind": topic.kind.map { .string($0 == .raw && topic.isDepth ? "depth" : $0 == .raw ? "image" : $0.rawValue) } ?? .null,
     ]
     record["rate_hz"] = topic.rate.map { .number(($0 * 1000).rounded() / 1000) } ?? .null
-    let all = streams.images + streams.depths + streams.numbers + streams.imu
+    let all = streams.images + streams.depths + streams.numbers + streams.imu + streams.bodies
     let name = streams.pose === topic ? StreamName.pose : all.first { $0.topic === topic }?.name
     record["stream"] = name.map { .string($0.rawValue) } ?? .null
     return .object(record)
   }
 
-  private func place(of topic: MCAPTopic) -> RecordOrigins.Place {
+  func place(of topic: MCAPTopic) -> RecordOrigins.Place {
     let (log, name) = (log, topic.name)
     return .found { number in try log.origin(ofMessage: number, on: name) }
   }
@@ -244,7 +238,7 @@ struct MCAPEpisode {
       areJPEG: topic.areJPEG, headBytes: headBytes)
   }
 
-  private func require(_ topic: MCAPTopic, _ what: String, as code: FindingCode = .noFrames) throws {
+  func require(_ topic: MCAPTopic, _ what: String, as code: FindingCode = .noFrames) throws {
     guard !topic.times.isEmpty else {
       throw TakeFailure(
         code,
@@ -274,18 +268,17 @@ struct MCAPEpisode {
       )
       return Camera(size: size)
     }
-    if let problem = calibration.lens.flatMap(GivenIntrinsics.problem) {
+    let isRectified = topic.isRectified && first.rectified != nil
+    if !isRectified, let problem = calibration.lens.flatMap(GivenIntrinsics.problem) {
       notes.add(.intrinsicsUnusable, "\(calibration.name.onOneLine): \(problem)", file: file)
       return Camera(size: size)
     }
-    if calibration.hasDistortion {
+    if !isRectified, calibration.hasDistortion {
       notes.add(
         .distortionIgnored, "the lens has distortion by \(calibration.name.onOneLine); images are stored as they are", file: file)
     }
     func intrinsics(_ entry: MCAPTopic.Calibration) -> Intrinsics? {
-      // Messages count from the middle of the top-left pixel.
-      let m = entry.matrix
-      return GivenIntrinsics([m[0], m[4], m[2] + 0.5, m[5] + 0.5], of: entry.size).intrinsics(for: first.size)
+      entry.intrinsics(of: topic, for: first.size)
     }
     let found = calibration.calibrations.flatMap { entry -> [IntrinsicsTrack.Moment] in
       guard let known = intrinsics(entry) else { return [] }
@@ -324,78 +317,44 @@ struct MCAPEpisode {
       source = RawMessages(samples: samples(topic, order), layout: layout)
     } else {
       // ROS puts 12 bytes before the PNG of a depth map; those of meters are inverse values, quantized.
-      guard !topic.format.contains("compressedDepth") || topic.format.contains("16UC1") else { throw unsupported(topic) }
+      guard !topic.format.contains("compressedDepth") || topic.format.contains("16UC1") else {
+        throw TakeFailure(
+          .formatUnsupported,
+          "depth maps of \(topic.name.onOneLine) are \(topic.format.onOneLine.prefix(60)); of compressedDepth, 16UC1 is read: meters are stored as inverse values, and rounded",
+          file: file)
+      }
       let samples = self.samples(topic, order, headBytes: topic.format.contains("compressedDepth") ? 12 : 0)
       let maps = try DepthMessages(samples)
       (source, size) = (maps, maps.size)
     }
     episode.streams[name] = SampleStream(
       spec: StreamSpec(
-        raster: Raster(camera: cameraName, size: size, covering: camera.size), kind: .depth, type: type, channels: 1, unit: unit,
-        clock: clock),
+        raster: raster(of: topic, size, cameraName, camera), kind: .depth, type: type, channels: 1, unit: unit, clock: clock),
       source: source, timestamps: order.map { topic.times[$0] }, sourceIndex: order.map { Int64(topic.numbers[$0]) })
-    if let own = recording.calibration(of: topic)?.calibrations.first, let known = camera.intrinsicsTrack?.usual {
-      let m = own.matrix
-      let found = GivenIntrinsics([m[0], m[4], m[2] + 0.5, m[5] + 0.5], of: own.size).intrinsics(for: camera.size)
-      if let found, abs(found.fx / known.fx - 1) > 0.02 || abs(found.cx - known.cx) > 0.02 * Double(camera.size.width) {
-        notes.add(
-          .intrinsicsDiffer,
-          "depth maps of \(topic.name.onOneLine) have a calibration of their own, which is not that of \(cameraName)_image: their pixels do not lie on those of the images",
-          file: file)
-      }
-    }
   }
 
-  // MARK: Poses
+  /// The grid of depth maps. Those with a calibration of their own have the pixels that it says, which are others than those of the images.
+  private func raster(of topic: MCAPTopic, _ size: ImageSize, _ name: CameraName, _ camera: Camera) -> Raster {
+    let covering = Raster(camera: name, size: size, covering: camera.size)
+    guard let calibration = recording.calibration(of: topic), let known = camera.usualIntrinsics(covering),
+      let own = calibration.calibrations.first?.intrinsics(of: topic, for: size),
+      zip([own.fx, own.fy, own.cx, own.cy], [known.fx, known.fy, known.cx, known.cy]).contains(where: { abs($0 - $1) > 0.01 }),
+      let full = camera.intrinsicsTrack?.usual
+    else { return covering }
+    let (x, y) = (own.fx / full.fx, own.fy / full.fy)
+    notes.add(
+      .intrinsicsDiffer,
+      "\(topic.name.onOneLine) has a calibration of its own, which its maps keep: their pixels are not those of \(name)_image, and what lies between the two sensors is not known",
+      file: file)
+    return Raster(camera: name, size: size, rasterFromFull: Affine(xx: x, yy: y, x0: own.cx - x * full.cx, y0: own.cy - y * full.cy))
+  }
+}
 
-  private func addPoses(to episode: inout Episode, images: MCAPTopic) throws {
-    let (constant, changing) = recording.transforms
-    let gap = Int64((options.maxPoseGap * 1e9).rounded())
-    func frame(_ world: String) -> PoseFrame {
-      let own = recording.isOwn ? recording.metadata["takeset"] : nil
-      let axes = own?["world_axes"] ?? "those of the frame \(world.isEmpty ? "of the poses" : String(world.onOneLine.prefix(80)))"
-      return PoseFrame(
-        cameraAxes: options.axes.cameraAxes, worldAxes: PoseFrame.WorldAxes(axes),
-        unit: own?["unit"].flatMap(LengthUnit.init(rawValue:)) ?? .meters)
-    }
-    if let topic = streams.pose, topic.kind == .pose {
-      try require(topic, "poses", as: .posesMissing)
-      let trajectory = Trajectory(Array(zip(topic.times, topic.poses)), file: file, notes)
-      var camera: Pose?
-      if !topic.body.isEmpty, !images.frame.isEmpty, topic.body != images.frame {
-        let tree = TransformTree([], constant: constant, file: file, notes)
-        camera = tree.constantPose(of: images.frame, in: topic.body)
-        if camera == nil {
-          notes.add(
-            .axesUnknown,
-            "\(topic.name.onOneLine) has the poses of \(topic.body.onOneLine), images are of \(images.frame.onOneLine), and no transform between them is recorded: the poses are taken as those of the camera",
-            severity: .warning, file: file)
-        }
-      }
-      let posed = PosedRows(frame: frame(topic.frame), clock: clock, file: file, times: trajectory.times, gap: gap)
-      return try posed.add(to: &episode, notes) { time in
-        trajectory.pose(at: time, limit: gap).map { pose in camera.map { pose.composed(with: $0) } ?? pose }
-      }
-    }
-    guard !images.frame.isEmpty, !changing.isEmpty || streams.pose != nil else {
-      if let topic = streams.pose {
-        throw TakeFailure(
-          .posesMissing,
-          "\(topic.name.onOneLine) has transforms, and the images on \(images.name.onOneLine) name no frame, so nothing says which is theirs",
-          file: file)
-      }
-      return
-    }
-    let tree = TransformTree(changing, constant: constant, file: file, notes)
-    guard tree.moves(images.frame), let root = tree.parents(of: images.frame).last else {
-      if streams.pose != nil {
-        throw TakeFailure(
-          .posesMissing, "no transform leads from \(images.frame.onOneLine), the frame of the images, to one that moves", file: file)
-      }
-      return
-    }
-    let posed = PosedRows(frame: frame(root), clock: clock, file: file, times: tree.times(of: images.frame), gap: gap)
-    try posed.add(to: &episode, notes) { tree.pose(of: images.frame, in: root, at: $0, limit: gap) }
-    episode.details["transforms"] = .array(([images.frame] + tree.parents(of: images.frame)).map { .string($0) })
+extension MCAPTopic.Calibration {
+  /// The intrinsics of a topic's images or maps, in pixels of `size`.
+  func intrinsics(of topic: MCAPTopic, for size: ImageSize) -> Intrinsics? {
+    // Messages count from the middle of the top-left pixel.
+    let m = topic.isRectified ? rectified ?? matrix : matrix
+    return GivenIntrinsics([m[0], m[4], m[2] + 0.5, m[5] + 0.5], of: self.size).intrinsics(for: size)
   }
 }

@@ -90,6 +90,8 @@ struct MCAPRecording {
     var numbers: [(name: StreamName, topic: MCAPTopic)] = []
     var imu: [(name: StreamName, topic: MCAPTopic)] = []
     var pose: MCAPTopic?
+    /// Poses of other bodies.
+    var bodies: [(name: StreamName, topic: MCAPTopic)] = []
   }
 
   /// The topics whose transforms hold at all times, and the others.
@@ -185,27 +187,48 @@ struct MCAPRecording {
       streams.pose = topic
     } else if topic.kind == .imu {
       streams.imu.append((name, topic))
+    } else if topic.kind == .pose {
+      streams.bodies.append((name, topic))
     } else {
-      guard topic.kind == .joints || topic.kind == .numbers else { throw mismatch("numbers") }
+      guard topic.kind == .joints || topic.kind == .numbers else {
+        throw mismatch("joints (name, position), numbers (data or values), poses or readings of an IMU")
+      }
       streams.numbers.append((name, topic))
     }
   }
 
-  /// The calibration of a camera by its topic: of the same coordinate frame, or else beside it, that whose name is most alike.
+  /// The calibration of a camera by its topic: of the same coordinate frame, that which stands beside the images or nearest above, as
+  /// `/cam/camera_info` does for `/cam/image/compressed`, or else that whose name is most alike.
   func calibration(of images: MCAPTopic) -> MCAPTopic? {
+    let own = images.name.split(separator: "/")
+    func parents(_ topic: MCAPTopic) -> Int? {
+      let folder = topic.name.split(separator: "/").dropLast()
+      return own.starts(with: folder) ? folder.count : nil
+    }
     func shared(_ topic: MCAPTopic) -> Int { zip(topic.name.utf8, images.name.utf8).prefix { $0 == $1 }.count }
     let all = topics.filter { $0.kind == .calibration && !$0.calibrations.isEmpty }
-    let own = all.filter { !$0.frame.isEmpty && $0.frame == images.frame }
+    let sameFrame = all.filter { !$0.frame.isEmpty && $0.frame == images.frame }
     // One that names another frame is another camera's.
     let others = all.filter { $0.frame.isEmpty || images.frame.isEmpty }
-    let first = images.name.split(separator: "/").first
-    let candidates = own.isEmpty ? others.filter { $0.name.split(separator: "/").first == first || others.count == 1 } : own
-    let most = candidates.map(shared).max()
-    let best = candidates.filter { shared($0) == most }
+    let candidates = sameFrame.isEmpty ? others.filter { $0.name.split(separator: "/").first == own.first || others.count == 1 } : sameFrame
+    let nearest = candidates.compactMap(parents).filter { $0 > 0 }.max()
+    let beside = candidates.filter { nearest != nil && parents($0) == nearest }
+    let alike = beside.isEmpty ? candidates : beside
+    let most = alike.map(shared).max()
+    let best = alike.filter { shared($0) == most }
     return best.count == 1 ? best[0] : nil
   }
 }
 
 extension MCAPTopic {
   var isImages: Bool { kind == .image || kind == .video || kind == .raw }
+
+  /// Whether its images are rectified, as ROS names such topics: `/camera/image_rect_color`, `/camera/depth/image_rect_raw/compressed`.
+  var isRectified: Bool { name.split(separator: "/").contains { $0.hasPrefix("image_rect") } }
+
+  /// Whether it has the same first name as another one, as `/camera/pose` has beside `/camera/image`.
+  func isBeside(_ other: MCAPTopic) -> Bool {
+    let parts = name.split(separator: "/")
+    return parts.count > 1 && parts.first == other.name.split(separator: "/").first
+  }
 }

@@ -10,8 +10,15 @@ final class MCAPTopic {
     var first: Timestamp
     var last: Timestamp
     var size: ImageSize
-    /// Of nine numbers by rows; the principal point counts from the middle of the top-left pixel.
+    /// Of images as the camera takes them, and of rectified ones; the principal point counts from the middle of the top-left pixel.
     var matrix: [Double]
+    var rectified: [Double]?
+  }
+
+  /// Numbers with the same names: several programs may report their joints on one topic.
+  struct NumberGroup {
+    var names: [String]
+    var columns: NumberColumns
   }
 
   let name: String
@@ -43,8 +50,8 @@ final class MCAPTopic {
   /// The name of the lens's model; `nil` where its calibrations name none.
   private(set) var lens: String?
   private(set) var readings = InertialTable()
-  private(set) var columns: NumberColumns?
-  private(set) var names: [String] = []
+  /// Groups of other names, those with most numbers first.
+  private(set) var groups: [NumberGroup] = []
   private(set) var unit = ""
   private(set) var transforms: [(time: Timestamp, parent: String, child: String, pose: Pose)] = []
   /// The frames that messages name: the coordinate frame, and of poses that of the body.
@@ -53,7 +60,6 @@ final class MCAPTopic {
   private(set) var format = ""
   private(set) var layout: RawLayout?
   private(set) var areJPEG = true
-  private var width: Int?
 
   init(_ channel: MCAPRecord.Channel, _ schema: MCAPRecord.Schema?, _ kind: TopicKind?, isWanted: Bool) {
     (name, self.schema, self.kind, self.isWanted) = (channel.topic, schema?.name ?? "", kind, isWanted)
@@ -133,6 +139,7 @@ final class MCAPTopic {
 
   /// Leaves out messages whose own time is 0 where that of their logging is on another clock than the times of the others.
   func finish() {
+    groups.sort { ($1.names.count, $0.names.joined()) < ($0.names.count, $1.names.joined()) }
     guard unstamped > 0, unstamped < times.count, places.count == times.count || poses.count == times.count else { return }
     let missing = Set(unstampedPlaces)
     let stamped = times.indices.filter { !missing.contains($0) }
@@ -203,9 +210,14 @@ final class MCAPTopic {
   }
 
   private func addCalibration(_ fields: [MessageValue?], at time: Timestamp) throws {
-    guard case .numbers(var matrix)? = fields[Slot.matrix], matrix.count == 9, case .number(let width)? = fields[Slot.width],
+    guard case .numbers(let given)? = fields[Slot.matrix], given.count == 9, case .number(let width)? = fields[Slot.width],
       case .number(let height)? = fields[Slot.height], (1...65_535).contains(width), (1...65_535).contains(height)
     else { throw MessageFault("it has no matrix of 9 numbers and no size") }
+    var matrices = [given]
+    // Three rows of four numbers; the fourth is the distance between two cameras. All are 0 where nobody rectifies.
+    if case .numbers(let projection)? = fields[Slot.projection], projection.count == 12, projection[0] > 0 {
+      matrices.append(projection.indices.filter { $0 % 4 < 3 }.map { projection[$0] })
+    }
     if case .numbers(let lens)? = fields[Slot.distortion], lens.contains(where: { abs($0) > 1e-9 }) { hasDistortion = true }
     if case .text(let model)? = fields[Slot.model], !model.isEmpty { lens = String(model.onOneLine.prefix(40)) }
     func whole(_ slot: Int) -> Int { if case .number(let number)? = fields[slot], (0...65_535).contains(number) { Int(number) } else { 0 } }
@@ -214,20 +226,27 @@ final class MCAPTopic {
     let (partWidth, partHeight) = (whole(Slot.part + 2), whole(Slot.part + 3))
     if partWidth > 0, partHeight > 0 {
       size = ImageSize(width: partWidth, height: partHeight)
-      matrix[2] -= Double(whole(Slot.part))
-      matrix[5] -= Double(whole(Slot.part + 1))
+      for number in matrices.indices {
+        matrices[number][2] -= Double(whole(Slot.part))
+        matrices[number][5] -= Double(whole(Slot.part + 1))
+      }
     }
     let (across, down) = (max(whole(Slot.part + 4), 1), max(whole(Slot.part + 5), 1))
     if across > 1 || down > 1 {
       size = ImageSize(width: max(size.width / across, 1), height: max(size.height / down, 1))
-      for (place, factor) in [(0, across), (4, down)] { matrix[place] /= Double(factor) }
-      for (place, factor) in [(2, across), (5, down)] { matrix[place] = (matrix[place] + 0.5) / Double(factor) - 0.5 }
+      for number in matrices.indices {
+        for (place, factor) in [(0, across), (4, down)] { matrices[number][place] /= Double(factor) }
+        for (place, factor) in [(2, across), (5, down)] {
+          matrices[number][place] = (matrices[number][place] + 0.5) / Double(factor) - 0.5
+        }
+      }
     }
     // Most cameras repeat the same all the time.
-    if let last = calibrations.last, last.size == size, last.matrix == matrix {
+    let found = Calibration(first: time, last: time, size: size, matrix: matrices[0], rectified: matrices.count > 1 ? matrices[1] : nil)
+    if let last = calibrations.last, last.size == size, last.matrix == found.matrix, last.rectified == found.rectified {
       calibrations[calibrations.count - 1].last = max(last.last, time)
     } else {
-      calibrations.append(Calibration(first: time, last: time, size: size, matrix: matrix))
+      calibrations.append(found)
     }
   }
 
@@ -266,18 +285,34 @@ final class MCAPTopic {
     }
     var found: [String] = []
     if case .texts(let list)? = fields[Slot.names] { found = list }
-    if width == nil {
-      guard (1...4096).contains(values.count) else { throw MessageFault("it has \(values.count) numbers; expected 1 to 4096") }
-      (width, names) = (values.count, found)
-      columns = NumberColumns(width: values.count)
-      if kind == .numbers, case .text(let text)? = fields[Slot.unit] { unit = text }
-    }
-    guard values.count == width, found == names else {
+    guard (1...4096).contains(values.count), found.isEmpty || found.count == values.count else {
       throw MessageFault(
-        "it has \(values.count) numbers\(found == names ? "" : " (\(found.prefix(8).joined(separator: ", ").onOneLine))"), the first \(width ?? 0) (\(names.prefix(8).joined(separator: ", ").onOneLine))"
+        "it has \(values.count) numbers\(found.isEmpty ? "" : " for \(found.count) names"); expected 1 to 4096"
+          + (values.isEmpty && kind == .joints ? ", the positions of joints" : ""))
+    }
+    if groups.isEmpty, kind == .numbers, case .text(let text)? = fields[Slot.unit] { unit = text }
+    let place = try group(of: found, count: values.count)
+    // The same joints may come in another order.
+    let order = groups[place].names == found ? Array(values.indices) : groups[place].names.compactMap { found.firstIndex(of: $0) }
+    guard order.count == values.count else { throw MessageFault("a name of a joint is there twice") }
+    for number in order { groups[place].columns.add(values[number]) }
+    groups[place].columns.endLine(messages, at: time)
+  }
+
+  /// The place of the group with these names, in any order.
+  private func group(of names: [String], count: Int) throws -> Int {
+    if let known = groups.firstIndex(where: { $0.names == names && (!names.isEmpty || $0.columns.width == count) }) { return known }
+    if let known = groups.firstIndex(where: { $0.names.count == names.count && Set($0.names) == Set(names) && !names.isEmpty }) {
+      return known
+    }
+    let isFirst = groups.isEmpty
+    guard isFirst || kind == .joints && !names.isEmpty && groups.count < Self.mostGroups else {
+      throw MessageFault(
+        "it has \(count) numbers\(names.isEmpty ? "" : " (\(names.prefix(8).joined(separator: ", ").onOneLine))"), the first \(groups.first?.columns.width ?? 0)"
       )
     }
-    for value in values { columns?.add(value) }
-    columns?.endLine(messages, at: time)
+    groups.append(NumberGroup(names: names, columns: NumberColumns(width: count)))
+    return groups.count - 1
   }
+  private static let mostGroups = 16
 }

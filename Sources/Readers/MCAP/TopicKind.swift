@@ -14,6 +14,8 @@ enum TopicKind: String {
     static let matrix = 3, distortion = 4, model = 7
     /// The part of the sensor: x, y, width, height, and by what pixels are divided across and down.
     static let part = 8
+    /// Of rectified images.
+    static let projection = 14
     // Poses: x, y, z and the quaternion x, y, z, w; the frame of the body.
     static let pose = 3, body = 10
     // Inertial sensors: accelerations and rotations.
@@ -81,6 +83,7 @@ enum TopicKind: String {
     case .calibration:
       fields = [["K", "k"], ["D", "d"], ["width"], ["height"], ["distortion_model"]]
       fields += ["roi.x_offset", "roi.y_offset", "roi.width", "roi.height", "binning_x", "binning_y"].map { [$0] }
+      fields.append(["P", "p"])
     case .pose:
       fields =
         Self.vector(["pose.position", "pose.pose.position"])

@@ -64,6 +64,15 @@ struct TransformTree {
       ?? []
   }
 
+  /// The transform on the way from a frame to its root with the longest usual step, in nanoseconds; `nil` where none changes twice.
+  func slowest(of frame: String) -> (child: String, step: Int64)? {
+    ([frame] + parents(of: frame)).compactMap { child -> (child: String, step: Int64)? in
+      guard let edge = edges[child], !edge.isStatic else { return nil }
+      let steps = zip(edge.trajectory.times, edge.trajectory.times.dropFirst()).map { $1.since($0) }.sorted()
+      return steps.isEmpty ? nil : (child, steps[steps.count / 2])
+    }.max { $0.step < $1.step }
+  }
+
   /// The pose of a frame in one of its parents; `nil` where a transform between them is not known at that time.
   func pose(of frame: String, in parent: String, at time: Timestamp, limit: Int64) -> Pose? {
     var (pose, next) = (Pose.identity, frame)

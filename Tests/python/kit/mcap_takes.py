@@ -148,10 +148,10 @@ class ROSRecording:
         time = at(number)
         self.add(topic, "sensor_msgs/msg/CompressedImage", {"header": self.header(time, frame), "format": "jpeg", "data": jpeg(number)}, time, **options)
 
-    def info(self, number, topic="/cam/camera_info", frame="camera", k=K, d=(), model="plumb_bob"):
+    def info(self, number, topic="/cam/camera_info", frame="camera", k=K, d=(), model="plumb_bob", p=(0.0,) * 12, size=SIZE):
         message = {
-            "header": self.header(at(number), frame), "height": SIZE[1], "width": SIZE[0], "distortion_model": model, "d": list(d), "k": k,
-            "r": [1.0, 0, 0, 0, 1, 0, 0, 0, 1], "p": [0.0] * 12, "binning_x": 0, "binning_y": 0,
+            "header": self.header(at(number), frame), "height": size[1], "width": size[0], "distortion_model": model, "d": list(d), "k": k,
+            "r": [1.0, 0, 0, 0, 1, 0, 0, 0, 1], "p": list(p), "binning_x": 0, "binning_y": 0,
             "roi": {"x_offset": 0, "y_offset": 0, "height": 0, "width": 0, "do_rectify": False},
         }
         self.add(topic, "sensor_msgs/msg/CameraInfo", message, at(number))
@@ -189,8 +189,8 @@ class ROSRecording:
         }
         self.add(topic, "sensor_msgs/msg/Imu", message, time)
 
-    def joints(self, time, names=("shoulder", "elbow"), topic="/joint_states"):
-        values = [(time - START) / 1e9 + place for place in range(len(names))]
+    def joints(self, time, names=("shoulder", "elbow"), topic="/joint_states", values=None):
+        values = [(time - START) / 1e9 + place for place in range(len(names))] if values is None else values
         message = {"header": self.header(time, ""), "name": list(names), "position": values, "velocity": [], "effort": [0.0] * len(names)}
         self.add(topic, "sensor_msgs/msg/JointState", message, time)
 

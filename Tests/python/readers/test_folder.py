@@ -342,6 +342,36 @@ def test_headings_that_contradict_the_description_fail_the_take(takeset, tmp_pat
     assert words in converted(takeset, own.root, tmp_path / "made", check=3).stderr
 
 
+def test_a_heading_of_a_stream_has_its_unit(takeset, tmp_path):
+    own = Own(tmp_path / "take", ["1.png", "2.png"])
+    own.table("j.csv", ["t,j1 [deg],j2 [deg]", "1,30,40", "2,31,41"])
+    streams = {"arm": {"table": "j.csv", "unit": "rad"}}
+    own.describe(images=IMAGES, streams=streams)
+    assert "write unit: deg" in converted(takeset, own.root, tmp_path / "other", check=3).stderr
+    for unit in "deg", "degrees", "as recorded":
+        streams["arm"]["unit"] = unit
+        own.describe(images=IMAGES, streams=streams)
+        assert converted(takeset, own.root, tmp_path / unit)[1]["obs/arm"].attrs["unit"] == unit
+    (own.root / "takeset.yaml").unlink()
+    assert "unit: deg" in takeset("init", "--for", "folder", own.root, check=0).stdout
+
+
+def test_depth_of_the_same_names_is_drafted_with_the_times_of_the_images(takeset, tmp_path):
+    root = tmp_path / "realsense"
+    for folder in "color", "depth":
+        (root / folder).mkdir(parents=True)
+    lines = ["frame,time [s]"]
+    for number in range(123, 131):
+        lines.append(f"{number:06d}.png,{1_718_000_000 + number / 30:.4f}")
+        Image.fromarray(np.full((24, 32, 3), number, np.uint8)).save(root / f"color/{number:06d}.png")
+        Image.fromarray(np.full((6, 8), number, np.uint16)).save(root / f"depth/{number:06d}.png")
+    (root / "frames.csv").write_text("\n".join(lines) + "\n")
+    takeset("init", "--for", "folder", root, "--output", root / "takeset.yaml", check=0)
+    _, demo, _ = converted(takeset, root, tmp_path / "made")
+    assert demo["obs/camera_image"][:, 0, 0, 0].tolist() == list(range(123, 131))
+    assert demo["obs/camera_depth"][:, 0, 0, 0].tolist() == list(range(123, 131)) and demo["obs/camera_depth"].attrs["unit"] == "mm"
+
+
 def test_hostile_descriptions_harm_no_other_take(takeset, folders, tmp_path):
     for name, description in {
         "least": "images: {camera_image: {video: cam.mp4, start: -9223372036854775808}}",

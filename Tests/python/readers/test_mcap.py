@@ -235,7 +235,8 @@ def test_a_bomb_is_bounded(takeset, tmp_path):
 def test_messages_of_ros_2(takeset, tmp_path, compression):
     entry, demo, meta = converted(takeset, ros(tmp_path / "take.mcap", compression=COMPRESSIONS[compression], chunk_size=10_000), tmp_path / "out")
     check(demo, meta)
-    assert entry["reader"] == "mcap" and problems(entry) == []
+    # Nothing says whose poses /pose has.
+    assert entry["reader"] == "mcap" and problems(entry) == ["axes-unknown"]
     assert demo["obs/joints"].attrs["order"] == "shoulder elbow"
     assert demo["obs/joints"][1] == pytest.approx([1 / 30 + 0.005, 1 + 1 / 30 + 0.005], abs=1e-5)
     assert demo["obs/gripper_width"][:, 0].tolist() == [0.5 + n / 64 for n in range(12)]
@@ -548,6 +549,7 @@ def test_odometry_of_a_body_is_moved_to_the_camera(takeset, tmp_path):
         turned = Rotation.from_quat(rotation) * (Rotation.from_quat(mount[1]) if static != "none" else Rotation.identity())
         assert (Rotation.from_quat(demo["obs/pose"][3, 3:]).inv() * turned).magnitude() < 1e-5
         assert ("axes-unknown" in codes(entry)) == (static == "none")
+        assert demo["obs/pose"].attrs["camera_axes"] == ("arbitrary" if static == "none" else "x right, y down, z forward")
 
 
 def test_axes_say_which_frame_poses_are_of(takeset, tmp_path):
@@ -611,6 +613,87 @@ def test_images_of_a_part_of_the_sensor_and_of_fewer_pixels(takeset, tmp_path):
     recording.finish()
     entry, _, meta = converted(takeset, tmp_path / "take.mcap", tmp_path / "out")
     assert meta["intrinsics"][0].tolist() == [90, 90, 48, 36] and problems(entry) == []
+
+
+def test_rectified_images_have_the_projection(takeset, tmp_path):
+    """As ROS has it: `image_rect` is what P is of, and its lens has no distortion any more."""
+    for topic, expected, said in (("/cam/image_rect/compressed", [80, 81, 46, 37], []), ("/cam/image_raw/compressed", [90, 91, 48, 36], ["distortion-ignored"])):
+        take = tmp_path / f"{topic.split('/')[2]}.mcap"
+        recording = ROSRecording(take)
+        for number in range(3):
+            recording.image(number, topic)
+            recording.info(number, d=[0.1, 0, 0, 0, 0], p=[80.0, 0, 45.5, 3, 0, 81, 36.5, 0, 0, 0, 1, 0])
+        recording.finish()
+        entry, _, meta = converted(takeset, take, tmp_path / take.stem)
+        assert meta["intrinsics"][0].tolist() == expected and problems(entry) == said
+
+
+def test_depth_keeps_its_own_calibration(takeset, tmp_path):
+    recording = ROSRecording(tmp_path / "take.mcap")
+    for number in range(3):
+        recording.image(number)
+        recording.info(number)
+        recording.raw(number, "16UC1", depth(number), "/cam/depth/image_rect_raw")
+        recording.info(number, "/cam/depth/camera_info", k=[31.0, 0, 15.25, 0, 32, 11.25, 0, 0, 1], size=(32, 24))
+    recording.finish()
+    entry, demo, meta = converted(takeset, tmp_path / "take.mcap", tmp_path / "out")
+    assert meta["intrinsics"][0].tolist() == [90, 91, 48, 36] and demo["obs/camera_depth"].shape[1:3] == (24, 32)
+    assert meta["camera_depth_intrinsics"][0] == pytest.approx([31, 32, 15.75, 11.75]) and problems(entry) == ["intrinsics-differ"]
+
+
+def test_poses_of_nobody_knows_whom_are_named(takeset, tmp_path):
+    recording = ROSRecording(tmp_path / "take.mcap")
+    for number in range(6):
+        recording.image(number)
+        recording.pose(at(number), "/ee_pose", "base_link")
+    recording.finish()
+    for option, warned in ("", True), ("topics: {camera_image: /cam/image/compressed, pose: /ee_pose}", False):
+        entry, demo, _ = converted(takeset, tmp_path / "take.mcap", tmp_path / f"out{warned}", option)
+        assert ("axes-unknown" in problems(entry)) == warned and demo["obs/pose"].attrs["camera_axes"] == "x right, y down, z forward"
+    _, demo, meta = converted(takeset, tmp_path / "take.mcap", tmp_path / "hand", "topics: {camera_image: /cam/image/compressed, hand: /ee_pose}, world-up: z")
+    assert "pose" not in demo["obs"] and demo["obs/hand"].attrs["camera_axes"] == "arbitrary" and demo["obs/hand"].attrs["world_axes"] == "z up, those of the frame base_link"
+    for row in range(6):
+        position, rotation = pose(row * PERIOD / 1e9)
+        assert demo["obs/hand"][row] == pytest.approx([*position, *rotation], abs=1e-6)
+
+
+def test_slow_transforms_are_named(takeset, tmp_path):
+    recording = ROSRecording(tmp_path / "take.mcap")
+    for number in range(30):
+        recording.image(number)
+        recording.transform("odom", "camera", at(number), [number, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0])
+    for number in range(3):
+        recording.transform("map", "odom", at(number * 14), [0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0])
+    recording.finish()
+    entry, _, _ = converted(takeset, tmp_path / "take.mcap", tmp_path / "out")
+    assert "the transform of odom is there every 0.466666662 s" in finding(entry, "pose-missing")["message"]
+    _, demo, _ = converted(takeset, tmp_path / "take.mcap", tmp_path / "all", "max-pose-gap: 1")
+    assert demo["obs/pose"][:, 0].tolist() == list(range(29))
+
+
+def test_joints_of_several_programs_on_one_topic(takeset, tmp_path):
+    recording = ROSRecording(tmp_path / "take.mcap")
+    for number in range(6):
+        recording.image(number)
+        recording.joints(at(number), ["finger"])
+        names = ["shoulder", "elbow", "wrist"] if number % 2 else ["wrist", "shoulder", "elbow"]
+        recording.joints(at(number), names, values=[number + {"shoulder": 0.125, "elbow": 0.25, "wrist": 0.5}[name] for name in names])
+    recording.finish()
+    _, demo, _ = converted(takeset, tmp_path / "take.mcap", tmp_path / "out")
+    assert demo["obs/joints"].attrs["order"] == "wrist shoulder elbow" and demo["obs/joints_2"].attrs["order"] == "finger"
+    assert demo["obs/joints"][:].tolist() == [[n + 0.5, n + 0.125, n + 0.25] for n in range(6)]
+
+
+def test_joints_without_positions_are_left_out_or_fail_where_they_are_named(takeset, tmp_path):
+    recording = ROSRecording(tmp_path / "take.mcap")
+    for number in range(6):
+        recording.image(number)
+        recording.joints(at(number), ["left", "right"], values=[])
+    recording.finish()
+    entry, demo, _ = converted(takeset, tmp_path / "take.mcap", tmp_path / "out")
+    assert "joints" not in demo["obs"] and "the positions of joints" in finding(entry, "messages-unreadable")["message"]
+    found = failure(takeset, tmp_path / "take.mcap", tmp_path / "named", "topics: {camera_image: /cam/image/compressed, joints: /joint_states}")
+    assert found["code"] == "no-frames" or "joint_states" in found["message"]
 
 
 def test_one_topic_of_several_bodies_or_worlds_is_not_mixed(takeset, tmp_path):
